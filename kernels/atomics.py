@@ -41,7 +41,7 @@ in a width take an address (``int64``), which must be aligned to it; nothing che
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from llvmlite import ir
@@ -49,62 +49,63 @@ from numba import extending, types
 from numba.core.errors import TypingError
 from numba.np import arrayobj
 
+from emu.kernels.core.annotations import (
+    Array,
+    Dispatcher,
+    Index,
+    Intrinsic,
+    IrBuilder,
+    IrType,
+    IrValue,
+    IrValues,
+    NumbaType,
+    Signature,
+    TargetContext,
+    Typed,
+    TypingContext,
+)
 from emu.kernels.core.dtypes import bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16
-from emu.kernels.core.jit import intrinsic
+from emu.kernels.core.jit import fixed_intrinsic, intrinsic
 
 _ORDER = "seq_cst"
 
 
-def _pointer(builder: Any, address: Any, width: int) -> Any:
+def _pointer(builder: IrBuilder, address: IrValue, width: int) -> IrValue:
     return builder.inttoptr(address, ir.IntType(width).as_pointer())
 
 
-def _load(ty: Any, width: int) -> Any:
-    @intrinsic
-    def load(typingctx: Any, address: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.load_atomic(
-                _pointer(builder, args[0], width), _ORDER, width // 8, typ=ir.IntType(width)
-            )
-
-        return ty(types.int64), codegen
+def _load(ty: NumbaType, width: int) -> Intrinsic:
+    @fixed_intrinsic(ty, types.int64)
+    def load(builder: IrBuilder, address: IrValue) -> IrValue:
+        pointer = _pointer(builder, address, width)
+        return builder.load_atomic(pointer, _ORDER, width // 8, typ=ir.IntType(width))
 
     return load
 
 
-def _store(ty: Any, width: int) -> Any:
-    @intrinsic
-    def store(typingctx: Any, address: Any, value: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            builder.store_atomic(args[1], _pointer(builder, args[0], width), _ORDER, width // 8)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, ty), codegen
+def _store(ty: NumbaType, width: int) -> Intrinsic:
+    @fixed_intrinsic(types.void, types.int64, ty)
+    def store(builder: IrBuilder, address: IrValue, value: IrValue) -> None:
+        builder.store_atomic(value, _pointer(builder, address, width), _ORDER, width // 8)
 
     return store
 
 
-def _update(operation: str, ty: Any, width: int) -> Any:
-    @intrinsic
-    def update(typingctx: Any, address: Any, value: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            pointer = _pointer(builder, args[0], width)
-            return builder.atomic_rmw(operation, pointer, args[1], _ORDER)
-
-        return ty(types.int64, ty), codegen
+def _update(operation: str, ty: NumbaType, width: int) -> Intrinsic:
+    @fixed_intrinsic(ty, types.int64, ty)
+    def update(builder: IrBuilder, address: IrValue, value: IrValue) -> IrValue:
+        return builder.atomic_rmw(operation, _pointer(builder, address, width), value, _ORDER)
 
     return update
 
 
-def _compare_exchange(ty: Any, width: int) -> Any:
-    @intrinsic
-    def compare_exchange(typingctx: Any, address: Any, expected: Any, value: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            pointer = _pointer(builder, args[0], width)
-            pair = builder.cmpxchg(pointer, args[1], args[2], _ORDER, _ORDER)
-            return builder.extract_value(pair, 0)
-
-        return ty(types.int64, ty, ty), codegen
+def _compare_exchange(ty: NumbaType, width: int) -> Intrinsic:
+    @fixed_intrinsic(ty, types.int64, ty, ty)
+    def compare_exchange(
+        builder: IrBuilder, address: IrValue, expected: IrValue, value: IrValue
+    ) -> IrValue:
+        pointer = _pointer(builder, address, width)
+        return builder.extract_value(builder.cmpxchg(pointer, expected, value, _ORDER, _ORDER), 0)
 
     return compare_exchange
 
@@ -123,21 +124,18 @@ compare_exchange_i32 = _compare_exchange(types.int32, 32)
 compare_exchange_i64 = _compare_exchange(types.int64, 64)
 
 
-@intrinsic
-def fence(typingctx: Any) -> Any:
+@fixed_intrinsic(types.void)
+def fence(builder: IrBuilder) -> None:
     """Order every load and store before it against every one after it."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.fence(_ORDER)
-        return context.get_dummy_value()
-
-    return types.void(), codegen
+    builder.fence(_ORDER)
 
 
 # --- on arrays -----------------------------------------------------------------------------------
 
-Build = Callable[[Any, Any, Any, list[Any]], Any]
+Build: TypeAlias = Callable[[IrBuilder, IrValue, IrType, IrValues], IrValue | None]
 """Emitter of an update: (builder, pointer to the element, its LLVM type, values) to the result."""
+
+Dtypes: TypeAlias = frozenset[NumbaType]
 
 _SIGNED = frozenset((types.int8, types.int16, types.int32, types.int64))
 _UNSIGNED = frozenset((types.uint8, types.uint16, types.uint32, types.uint64))
@@ -152,11 +150,11 @@ _NAMES = {
 }
 
 
-def _parts(index: Any) -> tuple[Any, ...]:
+def _parts(index: NumbaType) -> tuple[NumbaType, ...]:
     return tuple(index) if isinstance(index, types.BaseTuple) else (index,)  # type: ignore[arg-type]  # Numba's stub
 
 
-def _check_element(name: str, allowed: frozenset[Any], array: Any, index: Any) -> None:
+def _check_element(name: str, allowed: Dtypes, array: NumbaType, index: NumbaType) -> None:
     """Raise TypingError unless ``array[index]`` is an element that can be changed atomically."""
     if (
         not isinstance(array, types.Array)
@@ -175,14 +173,20 @@ def _check_element(name: str, allowed: frozenset[Any], array: Any, index: Any) -
         raise TypingError(f"atomics.{name}: index must be {count} for {array}, but got {index}")
 
 
-def _check_value(name: str, dtype: Any, value: Any) -> None:
+def _check_value(name: str, dtype: NumbaType, value: NumbaType) -> None:
     if not isinstance(value, types.Number | types.Boolean) or isinstance(value, types.Complex):
         raise TypingError(
             f"atomics.{name}: a value must be a number that converts to {dtype}, but got {value}"
         )
 
 
-def _pointer_to(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+def _pointer_to(
+    context: TargetContext,
+    builder: IrBuilder,
+    array_type: NumbaType,
+    array: IrValue,
+    index: tuple[NumbaType, IrValue],
+) -> IrValue:
     """Return the pointer to ``array[index]``, as Numba's own indexing finds it."""
     index_type, value = index
     view = arrayobj.make_array(array_type)(context, builder, value=array)
@@ -198,12 +202,12 @@ def _pointer_to(context: Any, builder: Any, array_type: Any, array: Any, index: 
 
 def _on_element(
     name: str,
-    allowed: frozenset[Any],
-    arguments: tuple[Any, ...],
+    allowed: Dtypes,
+    arguments: tuple[NumbaType, ...],
     build: Build,
     *,
     returns: bool = True,
-) -> Any:
+) -> Typed:
     """Type an intrinsic on (array, index, values ...) that ``build`` emits."""
     array, index, *values = arguments
     _check_element(name, allowed, array, index)
@@ -211,7 +215,9 @@ def _on_element(
         _check_value(name, array.dtype, value)
     index = types.unliteral(index)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(
+        context: TargetContext, builder: IrBuilder, signature: Signature, args: IrValues
+    ) -> IrValue:
         pointer = _pointer_to(context, builder, array, args[0], (index, args[1]))
         kind = context.get_value_type(array.dtype)
         result = build(builder, pointer, kind, list(args[2:]))
@@ -221,12 +227,12 @@ def _on_element(
     return result(array, index, *[array.dtype] * len(values)), codegen
 
 
-def _width(kind: Any) -> int:
+def _width(kind: IrType) -> int:
     return {ir.FloatType(): 32, ir.DoubleType(): 64}.get(kind) or int(kind.width)
 
 
-def _rmw(name: str, allowed: frozenset[Any], operation: str, *args: Any) -> Any:
-    def build(builder: Any, pointer: Any, kind: Any, values: list[Any]) -> Any:
+def _rmw(name: str, allowed: Dtypes, operation: str, *args: NumbaType) -> Typed:
+    def build(builder: IrBuilder, pointer: IrValue, kind: IrType, values: IrValues) -> IrValue:
         return builder.atomic_rmw(operation, pointer, values[0], _ORDER)
 
     return _on_element(name, allowed, args, build)
@@ -235,7 +241,7 @@ def _rmw(name: str, allowed: frozenset[Any], operation: str, *args: Any) -> Any:
 def _float_extreme(less: bool) -> Build:
     """Emit a loop of compare-exchange, which ends without a store where nothing would change."""
 
-    def build(builder: Any, pointer: Any, kind: Any, values: list[Any]) -> Any:
+    def build(builder: IrBuilder, pointer: IrValue, kind: IrType, values: IrValues) -> IrValue:
         value = values[0]
         bits = ir.IntType(_width(kind))
         place = builder.bitcast(pointer, bits.as_pointer())
@@ -263,7 +269,7 @@ def _float_extreme(less: bool) -> Build:
     return build
 
 
-def _extreme(name: str, array: Any, index: Any, value: Any) -> Any:
+def _extreme(name: str, array: NumbaType, index: NumbaType, value: NumbaType) -> Typed:
     dtype = getattr(array, "dtype", None)
     if dtype in _FLOATS:
         build = _float_extreme(name == "minimum")
@@ -275,20 +281,20 @@ def _extreme(name: str, array: Any, index: Any, value: Any) -> Any:
 
 
 @intrinsic
-def load(typingctx: Any, array: Any, index: Any) -> Any:
+def load(typingctx: TypingContext, array: NumbaType, index: NumbaType) -> Typed:
     """Return the element."""
 
-    def build(builder: Any, pointer: Any, kind: Any, values: list[Any]) -> Any:
+    def build(builder: IrBuilder, pointer: IrValue, kind: IrType, values: IrValues) -> IrValue:
         return builder.load_atomic(pointer, _ORDER, _width(kind) // 8, typ=kind)
 
     return _on_element("load", _NUMBERS, (array, index), build)
 
 
 @intrinsic
-def store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+def store(typingctx: TypingContext, array: NumbaType, index: NumbaType, value: NumbaType) -> Typed:
     """Replace the element."""
 
-    def build(builder: Any, pointer: Any, kind: Any, values: list[Any]) -> Any:
+    def build(builder: IrBuilder, pointer: IrValue, kind: IrType, values: IrValues) -> None:
         builder.store_atomic(values[0], pointer, _ORDER, _width(kind) // 8)
 
     arguments = (array, index, value)
@@ -296,60 +302,72 @@ def store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
 
 
 @intrinsic
-def add(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+def add(typingctx: TypingContext, array: NumbaType, index: NumbaType, value: NumbaType) -> Typed:
     """Add to the element; integers wrap. Return what was there."""
     operation = "fadd" if getattr(array, "dtype", None) in _FLOATS else "add"
     return _rmw("add", _NUMBERS, operation, array, index, value)
 
 
 @intrinsic
-def sub(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+def sub(typingctx: TypingContext, array: NumbaType, index: NumbaType, value: NumbaType) -> Typed:
     """Subtract from the element; integers wrap. Return what was there."""
     operation = "fsub" if getattr(array, "dtype", None) in _FLOATS else "sub"
     return _rmw("sub", _NUMBERS, operation, array, index, value)
 
 
 @intrinsic
-def minimum(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+def minimum(
+    typingctx: TypingContext, array: NumbaType, index: NumbaType, value: NumbaType
+) -> Typed:
     """Keep the lesser of the element and ``value``; NaN wins. Return what was there."""
     return _extreme("minimum", array, index, value)
 
 
 @intrinsic
-def maximum(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+def maximum(
+    typingctx: TypingContext, array: NumbaType, index: NumbaType, value: NumbaType
+) -> Typed:
     """Keep the greater of the element and ``value``; NaN wins. Return what was there."""
     return _extreme("maximum", array, index, value)
 
 
 @intrinsic
-def and_(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+def and_(typingctx: TypingContext, array: NumbaType, index: NumbaType, value: NumbaType) -> Typed:
     """Keep the bits that ``value`` has too. Return what was there."""
     return _rmw("and_", _INTEGERS, "and", array, index, value)
 
 
 @intrinsic
-def or_(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+def or_(typingctx: TypingContext, array: NumbaType, index: NumbaType, value: NumbaType) -> Typed:
     """Set the bits of ``value``. Return what was there."""
     return _rmw("or_", _INTEGERS, "or", array, index, value)
 
 
 @intrinsic
-def xor(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+def xor(typingctx: TypingContext, array: NumbaType, index: NumbaType, value: NumbaType) -> Typed:
     """Flip the bits of ``value``. Return what was there."""
     return _rmw("xor", _INTEGERS, "xor", array, index, value)
 
 
 @intrinsic
-def exchange(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+def exchange(
+    typingctx: TypingContext, array: NumbaType, index: NumbaType, value: NumbaType
+) -> Typed:
     """Replace the element. Return what was there."""
     return _rmw("exchange", _NUMBERS, "xchg", array, index, value)
 
 
 @intrinsic
-def compare_exchange(typingctx: Any, array: Any, index: Any, expected: Any, value: Any) -> Any:
+def compare_exchange(
+    typingctx: TypingContext,
+    array: NumbaType,
+    index: NumbaType,
+    expected: NumbaType,
+    value: NumbaType,
+) -> Typed:
     """Replace the element if its bits are those of ``expected``. Return what was there."""
 
-    def build(builder: Any, pointer: Any, kind: Any, values: list[Any]) -> Any:
+    def build(builder: IrBuilder, pointer: IrValue, kind: IrType, values: IrValues) -> IrValue:
         bits = ir.IntType(_width(kind))
         place = builder.bitcast(pointer, bits.as_pointer())
         before, after = (builder.bitcast(value, bits) for value in values)
@@ -361,17 +379,19 @@ def compare_exchange(typingctx: Any, array: Any, index: Any, expected: Any, valu
 
 
 @intrinsic
-def _half_address(typingctx: Any, array: Any, index: Any) -> Any:
+def _half_address(typingctx: TypingContext, array: NumbaType, index: NumbaType) -> Typed:
     index = types.unliteral(index)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(
+        context: TargetContext, builder: IrBuilder, signature: Signature, args: IrValues
+    ) -> IrValue:
         pointer = _pointer_to(context, builder, array, args[0], (index, args[1]))
         return builder.ptrtoint(pointer, ir.IntType(64))
 
     return types.int64(array, index), codegen
 
 
-def add_f16(array: Any, index: Any, value: Any) -> Any:
+def add_f16(array: Array, index: Index, value: float) -> float:
     """Add an fp32 value to an fp16 element of a ``uint16`` array, rounding once.
 
     Returns:
@@ -380,45 +400,36 @@ def add_f16(array: Any, index: Any, value: Any) -> Any:
     raise TypeError("atomics.add_f16 must be called in @njit code, but was called from Python")
 
 
-def add_bf16(array: Any, index: Any, value: Any) -> Any:
+def add_bf16(array: Array, index: Index, value: float) -> float:
     """Add an fp32 value to a bf16 element of a ``uint16`` array; as :func:`add_f16`."""
     raise TypeError("atomics.add_bf16 must be called in @njit code, but was called from Python")
 
 
-@extending.overload(add_f16, inline="never")
-def _add_f16(array: Any, index: Any, value: Any) -> Any:
-    _check_element("add_f16", _HALVES, array, index)
-    _check_value("add_f16", types.float32, value)
+def _overload_half(function: Callable[..., float], widen: Dispatcher, narrow: Dispatcher) -> None:
+    """Compile calls of ``function``: the sum is taken in fp32 and rounded once to 16 bits."""
+    name = function.__name__
 
-    def update(array: Any, index: Any, value: Any) -> Any:
-        place = _half_address(array, index)
-        seen = load_u16(place)
-        while True:
-            old = f16_to_f32(seen)
-            before = seen
-            seen = compare_exchange_u16(place, before, f32_to_f16(old + np.float32(value)))
-            if seen == before:
-                return old
+    @extending.overload(function, inline="never")
+    def typed(array: NumbaType, index: NumbaType, value: NumbaType) -> Callable[..., float]:
+        _check_element(name, _HALVES, array, index)
+        _check_value(name, types.float32, value)
 
-    return update
+        # Numba compares the parameters with those above, annotations included.
+        def update(array: NumbaType, index: NumbaType, value: NumbaType) -> float:
+            place = _half_address(array, index)
+            seen = load_u16(place)
+            while True:
+                old: float = widen(seen)
+                before = seen
+                seen = compare_exchange_u16(place, before, narrow(old + np.float32(value)))
+                if seen == before:
+                    return old
+
+        return update
 
 
-@extending.overload(add_bf16, inline="never")
-def _add_bf16(array: Any, index: Any, value: Any) -> Any:
-    _check_element("add_bf16", _HALVES, array, index)
-    _check_value("add_bf16", types.float32, value)
-
-    def update(array: Any, index: Any, value: Any) -> Any:
-        place = _half_address(array, index)
-        seen = load_u16(place)
-        while True:
-            old = bf16_to_f32(seen)
-            before = seen
-            seen = compare_exchange_u16(place, before, f32_to_bf16(old + np.float32(value)))
-            if seen == before:
-                return old
-
-    return update
+_overload_half(add_f16, f16_to_f32, f32_to_f16)
+_overload_half(add_bf16, bf16_to_f32, f32_to_bf16)
 
 
 __all__ = [

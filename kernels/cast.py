@@ -8,13 +8,14 @@ fp32 in the manner that leaves the second rounding right (``emu.kernels.core.dty
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from emu.kernels.core import dtypes
 from emu.kernels.core.address import as_pointer, move_bytes, prefetch_line, prefetch_line_to_write
+from emu.kernels.core.annotations import Array, CArray, EntryPoint, Number
 from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import BF16, F8_E4M3FN, F16, F32, F64, FLOATS
 from emu.kernels.core.jit import annotated_entry, carray, jit
@@ -22,7 +23,6 @@ from emu.kernels.errors import ArgumentError
 from emu.kernels.strided.access_plan import Axis
 from emu.kernels.strided.copy import copy_row
 from emu.kernels.strided.operands import (
-    Array,
     Planes,
     Sides,
     check_operand,
@@ -92,7 +92,7 @@ def cast(
 
 
 @functools.cache
-def _entry() -> Any:
+def _entry() -> EntryPoint:
     return annotated_entry(_cast_rows)
 
 
@@ -234,7 +234,7 @@ def _extend_f32(target: int, source: int, n: int) -> None:
 
 
 @jit(inline="always")
-def _bound(d: Any, n: int, bound: Any) -> None:
+def _bound(d: CArray, n: int, bound: Number) -> None:
     for i in range(n):
         value = d[i]
         value = min(value, bound)

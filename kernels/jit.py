@@ -20,14 +20,14 @@ from typing import Any, TypeVar, overload
 
 from emu.kernels.core import jit as kernels
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 @overload
 def jit(function: F, /) -> F: ...
 @overload
-def jit(**options: Any) -> Callable[[F], F]: ...
-def jit(function: Any = None, /, **options: Any) -> Any:
+def jit(**options: object) -> Callable[[F], F]: ...
+def jit(function: F | None = None, /, **options: object) -> Any:
     """Compile a function with Numba in nopython mode and cache the code on disk.
 
     The GIL is released while compiled code runs, and a division by zero gives infinity or NaN

@@ -22,9 +22,11 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
 from emu.kernels.core import threads as pool
 from emu.kernels.core.address import aligned_data, array_data
+from emu.kernels.core.annotations import Array, Dispatcher, EntryPoint
 from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import BF16, BFLOAT16, F16, F32, F64, I8, kinds_of
 from emu.kernels.core.jit import annotated_entry, annotated_signature, is_stored, jit
@@ -53,13 +55,13 @@ from emu.kernels.gemm.operands import (
     output_from,
 )
 
-Array = np.ndarray[Any, Any]
-
 _F16, _F32, _F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 _I8, _I32 = np.dtype(np.int8), np.dtype(np.int32)
 
 # dtype of the operands: arithmetic kind, dtype of the sums, dtypes that the result may have.
-_PLANS: dict[np.dtype[Any], tuple[int, np.dtype[Any], tuple[np.dtype[Any], ...]]] = {
+_PLANS: dict[
+    np.dtype[np.generic], tuple[int, np.dtype[np.generic], tuple[np.dtype[np.generic], ...]]
+] = {
     _F32: (F32, _F32, (_F32, _F16, BFLOAT16)),
     _F16: (F16, _F32, (_F16, _F32, BFLOAT16)),
     BFLOAT16: (BF16, _F32, (BFLOAT16, _F32, _F16)),
@@ -145,7 +147,7 @@ def matmul(
     b: Array | Packed,
     *,
     out: Array | None = None,
-    dtype: Any = None,
+    dtype: npt.DTypeLike | None = None,
     alpha: float = 1.0,
     beta: float = 0.0,
     bias: Array | None = None,
@@ -220,7 +222,7 @@ def matmul(
     return result
 
 
-def _factors(kind: int, alpha: Any, beta: Any) -> tuple[float, float]:
+def _factors(kind: int, alpha: object, beta: object) -> tuple[float, float]:
     """Check and return alpha and beta."""
     if type(alpha) is type(beta) is float and (kind != I8 or (alpha == 1.0 and beta == 0.0)):
         return alpha, beta
@@ -235,7 +237,7 @@ def _factors(kind: int, alpha: Any, beta: Any) -> tuple[float, float]:
 
 def _plan(
     a: Array, b: Array, first: str = "a"
-) -> tuple[int, np.dtype[Any], tuple[np.dtype[Any], ...]]:
+) -> tuple[int, np.dtype[np.generic], tuple[np.dtype[np.generic], ...]]:
     operands: tuple[tuple[str, Any], ...] = ((first, a), ("b", b))
     for name, array in operands:
         # Tested here, because a call costs small products 2 %.
@@ -256,8 +258,8 @@ def _result(
     left: Array,
     right: Array,
     out: Array | None,
-    dtype: Any,
-    allowed: tuple[np.dtype[Any], ...],
+    dtype: npt.DTypeLike | None,
+    allowed: tuple[np.dtype[np.generic], ...],
     a: Array,
     b: Array,
 ) -> Array:
@@ -292,7 +294,7 @@ def _result(
     return np.empty(shape, dtype) if out is None else out
 
 
-def _check_bias(bias: Array | None, n: int, sums: np.dtype[Any]) -> Array | None:
+def _check_bias(bias: Array | None, n: int, sums: np.dtype[np.generic]) -> Array | None:
     if bias is None:
         return None
     array = check.array("bias", bias)
@@ -311,7 +313,7 @@ class _Work:
     def __init__(
         self,
         kind: int,
-        sums: np.dtype[Any],
+        sums: np.dtype[np.generic],
         alpha: float,
         beta: float,
         bias: Array | None,
@@ -429,7 +431,7 @@ def _geometry(m: int, n: int, k: int, size: int, threads: int) -> tuple[int, int
 
 
 def _grid(m: int, n: int, threads: int, columns: int) -> tuple[int, int]:
-    """Split the result among threads: in how many parts the rows, in how many the columns.
+    """Split the result among threads; return the number of parts of the rows and of the columns.
 
     Each part packs its columns of B and its rows of A itself, so parts should be as square as may be.
     """
@@ -447,8 +449,8 @@ def _grid(m: int, n: int, threads: int, columns: int) -> tuple[int, int]:
 
 
 @functools.cache
-def _entry(function: Any) -> Any:
-    """Return a kernel's entry: the dispatcher would take microseconds to look at named tuples."""
+def _entry(function: Dispatcher) -> EntryPoint:
+    """Return a kernel's entry: the dispatcher would take microseconds to find the types of named tuples."""
     return annotated_entry(function)
 
 
@@ -510,7 +512,7 @@ def _pack_array(kind: int, n: int, k: int, b: Matrix, packed: int, initial: int)
 
 
 @jit(inline="always")
-def _share(total: int, parts: int, part: int, unit: int) -> Any:
+def _share(total: int, parts: int, part: int, unit: int) -> int:
     """Return where part number ``part`` begins, in whole units."""
     units = (total + unit - 1) // unit
     return min(total, units * part // parts * unit)

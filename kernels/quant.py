@@ -6,11 +6,10 @@ rounded half to even. NaN becomes 0; what is too large, infinities too, becomes 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
+from emu.kernels.core.annotations import Array
 from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import kinds_of
 from emu.kernels.core.messages import shown
@@ -27,7 +26,7 @@ from emu.kernels.elementwise.quant_rows import (
 )
 from emu.kernels.errors import ArgumentError
 from emu.kernels.quant_scatter import quant_scatter
-from emu.kernels.strided.operands import Array, check_operand, data, output, walk
+from emu.kernels.strided.operands import check_operand, data, output, walk
 
 __all__ = ["dequantize", "dynamic_quantize", "quant_scatter", "quantize"]
 
@@ -162,14 +161,14 @@ def dynamic_quantize(
     return result, scales
 
 
-def _kind(name: str, dtype: np.dtype[Any]) -> int:
+def _kind(name: str, dtype: np.dtype[np.generic]) -> int:
     kind = _VALUES.get(dtype)
     if kind is None:
         raise ArgumentError(f"{name} must be one of {_names(tuple(_VALUES))}, but got {dtype}")
     return kind
 
 
-def _names(dtypes: tuple[np.dtype[Any], ...]) -> str:
+def _names(dtypes: tuple[np.dtype[np.generic], ...]) -> str:
     return ", ".join(str(dtype) for dtype in dtypes)
 
 
@@ -198,7 +197,7 @@ def _factors(
 
 
 def _factor(
-    name: str, value: Any, dtypes: tuple[np.dtype[Any], ...], extent: int, axis: int
+    name: str, value: object, dtypes: tuple[np.dtype[np.generic], ...], extent: int, axis: int
 ) -> Array:
     """Return scales or zero points as a dense fp32 vector of one or ``extent`` elements."""
     if isinstance(value, int | float):
@@ -229,7 +228,7 @@ def _run(
         count, step = (target.size, 0) if axis is None else (target.shape[-1], 4)
         copies = max(1, min(target.size // count, BLOCK // count))
         inner, rows = (target.size, *sizes, step), (1, 0, 0, 0)
-        found = (copies, count, inner, rows, (1, 0, 0))
+        found: tuple[object, ...] = (copies, count, inner, rows, (1, 0, 0))
     else:
         # Compiled code reads the table by its address: it must live as long as this name.
         found, table = scaled_walk(target.shape, target.strides, source.strides, axis)

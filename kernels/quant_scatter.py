@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from emu.kernels.core.address import aligned_data, array_data, as_pointer
+from emu.kernels.core.annotations import Array, EntryPoint
 from emu.kernels.core.dtypes import kinds_of
 from emu.kernels.core.jit import annotated_entry, carray, jit
 from emu.kernels.elementwise.quant_rows import (
@@ -26,7 +27,7 @@ from emu.kernels.elementwise.scatter_rules import (
     refuse_index,
     refuse_overlap,
 )
-from emu.kernels.strided.operands import Array, Sides, check_operand, check_target
+from emu.kernels.strided.operands import Sides, check_operand, check_target
 
 _KINDS = kinds_of("bfloat16", "float16")
 
@@ -164,7 +165,7 @@ class _Segments(NamedTuple):
 
 
 @functools.cache
-def _scatter_entry() -> Any:
+def _scatter_entry() -> EntryPoint:
     return annotated_entry(_scatter_rows)
 
 

@@ -15,11 +15,10 @@ What the operations mean:
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from emu.kernels.core.address import as_pointer, move_bytes
+from emu.kernels.core.annotations import CArray
 from emu.kernels.core.dtypes import (
     BFLOAT16,
     DTYPES,
@@ -34,7 +33,7 @@ SUM, PROD, MAX, MIN, AVG = range(5)
 OPS: dict[str, int] = {"sum": SUM, "prod": PROD, "max": MAX, "min": MIN, "avg": AVG}
 """The operations by name."""
 
-CODES: dict[np.dtype[Any], int] = {dtype: code for code, dtype in enumerate(DTYPES)}
+CODES: dict[np.dtype[np.generic], int] = {dtype: code for code, dtype in enumerate(DTYPES)}
 """Every dtype of the symmetric heap with its number here: unlike the arithmetic kinds of
 ``emu.kernels.core.dtypes.KINDS`` these tell signed from unsigned, as a maximum must."""
 
@@ -54,13 +53,13 @@ SCRATCH_BYTES = 8 * BLOCK + 2 * BLOCK
 """Private memory a reduction needs: a block of accumulators, and one of rounded results."""
 
 
-def supports(op: int, dtype: np.dtype[Any]) -> bool:
+def supports(op: int, dtype: np.dtype[np.generic]) -> bool:
     """Return whether ``op`` is defined for ``dtype``: ``AVG`` is for floating point only."""
     return op != AVG or dtype == BFLOAT16 or dtype.kind == "f"
 
 
 @jit()
-def _combine(op: int, d: Any, s: Any, count: int) -> None:
+def _combine(op: int, d: CArray, s: CArray, count: int) -> None:
     if op == PROD:
         for i in range(count):
             d[i] *= s[i]
@@ -144,7 +143,7 @@ def _round(code: int, target: int, source: int, n: int) -> None:
 
 @jit()
 def _reduce_block(
-    code: int, op: int, sources: Any, offset: int, size: int, n: int, scratch: int
+    code: int, op: int, sources: CArray, offset: int, size: int, n: int, scratch: int
 ) -> int:
     """Reduce ``n`` elements at byte ``offset`` of every source; return where the result is."""
     half = code in (_F16, _BF16)
@@ -183,7 +182,7 @@ def _reduce_block(
 
 @jit()
 def reduce_run(
-    code: int, op: int, sources: Any, targets: Any, size: int, count: int, scratch: int
+    code: int, op: int, sources: CArray, targets: CArray, size: int, count: int, scratch: int
 ) -> None:
     """Reduce ``count`` elements at every source address and write the result to every target.
 

@@ -8,63 +8,51 @@ cache and is read next is better copied plainly.
 
 from __future__ import annotations
 
-from typing import Any
-
 from llvmlite import ir
 from numba import types
 
 from emu.kernels.core.address import emit_prefetch, move_bytes
-from emu.kernels.core.jit import intrinsic, jit
+from emu.kernels.core.annotations import IrBuilder, IrValue
+from emu.kernels.core.jit import fixed_intrinsic, jit
 
 _VECTOR, _STEP, _LINE = 32, 128, 64
 _AHEAD = 4096  # bytes that the prefetches run ahead of the loads: a page, whose lookup is slow too
 
 
-def _step(keep: bool) -> Any:
-    """Make the intrinsic that copies ``_STEP`` bytes to an aligned target with non-temporal stores."""
+def _emit_step(builder: IrBuilder, target: IrValue, source: IrValue, kept: IrValue | None) -> None:
+    """Copy ``_STEP`` bytes to an aligned target with non-temporal stores, and to ``kept`` with plain ones."""
+    i32, i64 = ir.IntType(32), ir.IntType(64)
+    vector = ir.VectorType(i64, _VECTOR // 8)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        i32, i64 = ir.IntType(32), ir.IntType(64)
-        vector = ir.VectorType(i64, _VECTOR // 8)
+    def at(base: IrValue, offset: int) -> IrValue:
+        address = builder.add(base, ir.Constant(i64, offset))
+        return builder.inttoptr(address, vector.as_pointer())
 
-        def at(base: Any, offset: int) -> Any:
-            address = builder.add(base, ir.Constant(i64, offset))
-            return builder.inttoptr(address, vector.as_pointer())
-
-        for line in range(0, _STEP, _LINE):
-            emit_prefetch(builder, builder.add(args[1], ir.Constant(i64, _AHEAD + line)), False)
-        offsets = range(0, _STEP, _VECTOR)
-        parts = []
-        for offset in offsets:
-            part = builder.load(at(args[1], offset))
-            part.align = 1
-            parts.append(part)
-        hint = builder.module.add_metadata([ir.Constant(i32, 1)])
-        for offset, part in zip(offsets, parts, strict=True):
-            if keep:
-                builder.store(part, at(args[2], offset)).align = 1
-            store = builder.store(part, at(args[0], offset))
-            store.align = _VECTOR
-            store.set_metadata("nontemporal", hint)
-        return context.get_dummy_value()
-
-    if keep:
-
-        @intrinsic
-        def copy_twice(typingctx: Any, target: Any, source: Any, kept: Any) -> Any:
-            return types.void(types.int64, types.int64, types.int64), codegen
-
-        return copy_twice
-
-    @intrinsic
-    def copy(typingctx: Any, target: Any, source: Any) -> Any:
-        return types.void(types.int64, types.int64), codegen
-
-    return copy
+    for line in range(0, _STEP, _LINE):
+        emit_prefetch(builder, builder.add(source, ir.Constant(i64, _AHEAD + line)), False)
+    offsets = range(0, _STEP, _VECTOR)
+    parts = []
+    for offset in offsets:
+        part = builder.load(at(source, offset))
+        part.align = 1
+        parts.append(part)
+    hint = builder.module.add_metadata([ir.Constant(i32, 1)])
+    for offset, part in zip(offsets, parts, strict=True):
+        if kept is not None:
+            builder.store(part, at(kept, offset)).align = 1
+        store = builder.store(part, at(target, offset))
+        store.align = _VECTOR
+        store.set_metadata("nontemporal", hint)
 
 
-_copy_step = _step(False)
-_copy_twice_step = _step(True)
+@fixed_intrinsic(types.void, types.int64, types.int64)
+def _copy_step(builder: IrBuilder, target: IrValue, source: IrValue) -> None:
+    _emit_step(builder, target, source, None)
+
+
+@fixed_intrinsic(types.void, types.int64, types.int64, types.int64)
+def _copy_twice_step(builder: IrBuilder, target: IrValue, source: IrValue, kept: IrValue) -> None:
+    _emit_step(builder, target, source, kept)
 
 
 @jit()

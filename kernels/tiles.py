@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from emu.kernels.core.address import array_data
+from emu.kernels.core.annotations import Array, EntryPoint
 from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import KINDS
 from emu.kernels.core.jit import entry, jit
@@ -39,8 +39,6 @@ from emu.kernels.strided.fastpath import (
 )
 from emu.kernels.strided.odometer import plan_words
 from emu.kernels.strided.overlap import lies_apart, shares_memory
-
-Array = np.ndarray[Any, Any]
 
 MAX_RANK = 8
 """Most axes of a tile."""
@@ -99,7 +97,7 @@ _sets, _adds = InlineCache(), InlineCache()
 
 
 @functools.cache
-def _entries() -> tuple[Any, Any]:
+def _entries() -> tuple[EntryPoint, EntryPoint]:
     """Compile or load the kernels: those for a SET and an ADD after all checks."""
     global _set_cached, _add_cached
     if layout_is_known():
@@ -110,10 +108,10 @@ def _entries() -> tuple[Any, Any]:
 @functools.lru_cache(maxsize=4096)
 def _checked(
     add: bool,
-    dtype: np.dtype[Any],
+    dtype: np.dtype[np.generic],
     shape: tuple[int, ...],
     strides: tuple[int, ...],
-    source_dtype: np.dtype[Any],
+    source_dtype: np.dtype[np.generic],
     source_shape: tuple[int, ...],
     source_strides: tuple[int, ...],
 ) -> AccessPlan | None:
@@ -151,7 +149,7 @@ def _checked(
     return (add_plan if add else copy_plan)(shape, strides, source_strides, size)
 
 
-def _check(add: bool, target: Any, source: Any) -> AccessPlan | None:
+def _check(add: bool, target: Array, source: Array) -> AccessPlan | None:
     for name, value in (("target", target), ("source", source)):
         check.ndarray(name, value)
     check.writable("target", target)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from emu.comm.errors import ArgumentError
 from emu.comm.tiling.mc2msg import FLAT, Version, as_version, make_mc2msg, version_of
 from emu.comm.tiling.struct import TilingData, layout_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 # Fields of the flat versions that belong to the one task of the others.
 _OF_TASK = {"stepSize": "stepSize", "commType": "opType", "reduceOp": "reduceType"}
@@ -66,7 +69,7 @@ def convert(message: TilingData, version: Version | str) -> TilingData:
 
 def write_mc2msg(
     message: TilingData,
-    buffer: Any,
+    buffer: Buffer,
     version: Version | str | None = None,
     capacity: int | None = None,
 ) -> int:
@@ -97,7 +100,7 @@ def _n_tasks(message: TilingData) -> int:
     )
 
 
-def _is_set(value: Any) -> bool:
+def _is_set(value: object) -> bool:
     return any(value) if isinstance(value, Sequence) else bool(value)
 
 

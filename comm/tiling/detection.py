@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from emu.comm.errors import ArgumentError
 from emu.comm.tiling.enums import label
@@ -18,6 +18,9 @@ from emu.comm.tiling.mc2msg import (
     struct_of,
 )
 from emu.comm.tiling.struct import TilingData, as_bytes, layout_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 class MessageError(ArgumentError):
@@ -74,7 +77,7 @@ class _Reading:
         return not self.signs or bool(self.problems)
 
 
-def detect(buffer: Any, *, offset: int = 0, expected: Version | str | None = None) -> Detected:
+def detect(buffer: Buffer, *, offset: int = 0, expected: Version | str | None = None) -> Detected:
     """Find out which version of the message some bytes are.
 
     V2 and API messages begin with their number. The others are distinguished by the size of the buffer
@@ -109,7 +112,7 @@ def detect(buffer: Any, *, offset: int = 0, expected: Version | str | None = Non
 
 
 def read_mc2msg(
-    buffer: Any, *, offset: int = 0, expected: Version | str | None = None
+    buffer: Buffer, *, offset: int = 0, expected: Version | str | None = None
 ) -> TilingData:
     """Read a message of any version; see ``detect``.
 

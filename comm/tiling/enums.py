@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from emu.comm.errors import ArgumentError
 from emu.kernels.core.messages import shown
 
 if TYPE_CHECKING:
     import numpy as np
+    import numpy.typing as npt
 
 
 class PreparePosition(enum.IntEnum):
@@ -119,23 +120,23 @@ class HcclDataType(enum.IntEnum):
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-        return _SIZES[self]
+        return int(self.name.lstrip("BFINPTU")) // 8  # the name ends with the number of bits
 
     @property
-    def numpy(self) -> np.dtype[Any]:
+    def numpy(self) -> np.dtype[np.generic]:
         """The NumPy dtype; of ``BF16`` that of ml_dtypes."""
         import numpy as np
 
         if self is HcclDataType.BF16:
-            import ml_dtypes
+            import ml_dtypes  # NumPy has no name for it
 
-            bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+            bfloat16: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
             return bfloat16
-        dtype: np.dtype[Any] = np.dtype(self.name.lower().replace("fp", "float"))
+        dtype: np.dtype[np.generic] = np.dtype(self.name.lower().replace("fp", "float"))
         return dtype
 
     @classmethod
-    def from_numpy(cls, dtype: Any) -> HcclDataType:
+    def from_numpy(cls, dtype: npt.DTypeLike | HcclDataType) -> HcclDataType:
         """Return the type of elements of a NumPy dtype.
 
         Args:
@@ -152,14 +153,12 @@ class HcclDataType(enum.IntEnum):
             given = np.dtype(dtype)
         except Exception:  # noqa: BLE001 - NumPy refuses other objects in many ways
             raise ArgumentError(f"dtype must be a NumPy dtype, but got {shown(dtype)}") from None
+        # The name says nothing of the byte order, which must be the machine's.
         name = given.name.replace("bfloat", "bf").replace("float", "fp").upper()
         if name not in cls.__members__ or not given.isnative:
             names = ", ".join(str(member.numpy) for member in cls)
             raise ArgumentError(f"dtype must be one of {names}, but got {given}")
         return cls[name]
-
-
-_SIZES = dict(zip(HcclDataType, (1, 2, 4, 2, 4, 8, 8, 1, 2, 4, 8, 2), strict=True))
 
 
 def label(member: enum.IntEnum) -> str:

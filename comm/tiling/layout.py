@@ -87,7 +87,7 @@ class Layout:
         """Return the offset of each scalar and array; those of nested structs are named ``mm.mmVar``."""
         return {row.name: row.offset for row in self.rows() if row.type != "padding"}
 
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         """Return the NumPy structured dtype with exactly these offsets and this size."""
         import numpy as np
 
@@ -197,6 +197,7 @@ def place(
             raise ArgumentError(f"fields of {name} must have different names, but got two {member}")
         if kind.size == 0:
             raise ArgumentError(f"struct of field {name}.{member} must have fields, but has none")
+        # `-end % alignment` bytes lead from `end` to the next multiple of the alignment.
         padding = -end % min(_alignment(kind), pack)
         fields.append(Field(name=member, type=kind, offset=end + padding, padding=padding))
         end += padding + kind.size
@@ -205,6 +206,7 @@ def place(
 
 
 def _alignment(kind: Scalar | Array | Layout) -> int:
+    # The macros' rule, not C's: a nested struct starts and ends at a multiple of 8, whatever its fields are.
     if isinstance(kind, Layout):
         return STRUCT_ALIGNMENT
     return kind.element.size if isinstance(kind, Array) else kind.size

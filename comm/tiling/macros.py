@@ -80,7 +80,7 @@ def read_macros(
     return reader.result
 
 
-def _structs(structs: Any) -> Mapping[str, type[TilingData]]:
+def _structs(structs: Mapping[str, type[TilingData]] | None) -> Mapping[str, type[TilingData]]:
     if structs is None:
         return {}
     if not isinstance(structs, Mapping):
@@ -94,7 +94,7 @@ def _structs(structs: Any) -> Mapping[str, type[TilingData]]:
     return structs
 
 
-def _constants(constants: Any) -> Mapping[str, Number]:
+def _constants(constants: Mapping[str, Number] | None) -> Mapping[str, Number]:
     if constants is None:
         return {}
     if not isinstance(constants, Mapping):
@@ -170,27 +170,35 @@ class _Reader:
 
     def arguments(self, macro: Token, form: str) -> list[list[Token]]:
         """Take ``(a, b)`` behind a macro."""
-        parts: list[list[Token]] = [[]]
-        depth = 0
-        if self.peek() == "(":
-            for position in range(self.at, len(self.tokens)):
-                token = self.tokens[position]
-                if token.text == ";" or token.text in self.steps:
-                    break
-                depth += (token.text == "(") - (token.text == ")")
-                if depth == 0:
-                    self.at = position + 1
-                    if len(parts) == form.count(",") + 1 and all(parts):
-                        return parts
-                    break
-                if token.text == "," and depth == 1:
-                    parts.append([])
-                elif (token.text, depth) != ("(", 1) or position != self.at:
-                    parts[-1].append(token)
+        parts, end = self.split_arguments()
+        if end is not None:
+            self.at = end
+            if len(parts) == form.count(",") + 1 and all(parts):
+                return parts
         got = source([token for part in parts for token in part]) or repr(self.peek())
-        if depth == 0 and all(parts):
+        if end is not None and all(parts):
             got = f"({', '.join(source(part) for part in parts)})"
         raise MacroError(f"{macro.text} must be followed by {form}, but got {got}", macro.line)
+
+    def split_arguments(self) -> tuple[list[list[Token]], int | None]:
+        """Return the parts between parentheses and the position behind them, None where they do not close."""
+        parts: list[list[Token]] = [[]]
+        if self.peek() != "(":
+            return parts, None
+        depth = 1
+        for position in range(self.at + 1, len(self.tokens)):
+            token = self.tokens[position]
+            # A missing parenthesis must not swallow the macros behind it.
+            if token.text == ";" or token.text in self.steps:
+                break
+            depth += (token.text == "(") - (token.text == ")")
+            if depth == 0:
+                return parts, position + 1
+            if token.text == "," and depth == 1:
+                parts.append([])
+            else:
+                parts[-1].append(token)
+        return parts, None
 
     def word(self, part: list[Token], what: str) -> str:
         if len(part) != 1 or part[0].kind != "name":
@@ -361,7 +369,7 @@ class _Reader:
                 return
             self.at += 1
 
-    def initial(self, struct: type[TilingData], name: str, shares: bool) -> TilingData:
+    def initial(self, struct: type[TilingData], name: str, is_shared: bool) -> TilingData:
         if self.peek() not in {"=", "{"}:
             return struct()
         line = self.tokens[self.at].line
@@ -369,7 +377,7 @@ class _Reader:
         value = source(self.until(";,"))
         other = self.result.instances.get(value.lstrip("&"))
         if isinstance(other, struct):
-            return other if shares else TilingData.copy(other)
+            return other if is_shared else TilingData.copy(other)
         if value not in {"{}", "{0}", f"{struct.__name__}()", f"{struct.__name__}{{}}"}:
             self.result.unread.append(Unread(line, f"{name} = {value}"))
         return struct()

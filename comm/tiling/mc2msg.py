@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from typing import Annotated, Any
+from typing import Annotated
 
 from emu.comm.errors import ArgumentError
 from emu.comm.tiling import enums
@@ -51,6 +51,7 @@ class Version(enum.Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> Version | None:
+        # The names under which programs and documents ask for a version, beside its value.
         known = {"seed": cls.V1, "96": cls.V1, "92": cls.PACKED_92, "packed92": cls.PACKED_92}
         known |= {version.value: version for version in cls}
         found = known.get(value.lower()) if isinstance(value, str) else known.get(str(_size(value)))
@@ -234,10 +235,11 @@ MEANINGS: dict[str, type[enum.IntEnum]] = {
 }
 """The fields of messages whose values are those of an enumeration."""
 
-_PARTS: dict[Layout, str] = {
-    layout_of(struct): struct.__name__
-    for struct in (*FLAT.values(), ServerConfig, V2Task, ApiInit, ApiTask, ApiTask512)
-}
+# By layout, not by class: a struct that a program declares or reads from macros is a message, too, if its
+# bytes are.
+_PARTS: frozenset[Layout] = frozenset(
+    map(layout_of, (*FLAT.values(), ServerConfig, V2Task, ApiInit, ApiTask, ApiTask512))
+)
 
 
 def is_part_of_message(layout: Layout) -> bool:
@@ -265,7 +267,7 @@ def struct_of(version: Version | str, n_tasks: int = 1) -> type[TilingData]:
     return FLAT[version] if version in FLAT else _of_tasks(version, n_tasks)
 
 
-def as_version(value: Any) -> Version:
+def as_version(value: object) -> Version:
     """Return a version, given itself, its name or its size."""
     if isinstance(value, Version | str | int):
         return Version(value)
@@ -276,7 +278,7 @@ def as_version(value: Any) -> Version:
 @functools.cache
 def _of_tasks(version: Version, n_tasks: int) -> type[TilingData]:
     task: type[TilingData]
-    head: list[tuple[str, Any]]
+    head: list[tuple[str, str | type[TilingData]]]
     if version is Version.V2:
         head, task = (
             [("version", "uint32_t"), ("count", "uint32_t"), ("config", ServerConfig)],
@@ -290,7 +292,7 @@ def _of_tasks(version: Version, n_tasks: int) -> type[TilingData]:
 
 
 def make_mc2msg(
-    version: Version | str = Version.V1, *, n_tasks: int = 1, **fields: Any
+    version: Version | str = Version.V1, *, n_tasks: int = 1, **fields: object
 ) -> TilingData:
     """Make a message.
 
@@ -312,6 +314,7 @@ def make_mc2msg(
     elif version in MAX_TASKS:
         message.init.version, message.init.count = FIRST_WORD[version], n_tasks
         layout = layout_of(message)
+        # The server finds the tasks by these offsets, not by their order.
         for i in range(n_tasks):
             message.init.offset[i] = layout.by_name[f"task{i}"].offset
     for name, value in fields.items():

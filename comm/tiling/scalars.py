@@ -9,13 +9,16 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeGuard
 
 from emu.comm.errors import ArgumentError
 from emu.kernels.core.messages import shown
 
 if TYPE_CHECKING:
     import numpy as np
+    import numpy.typing as npt
+
+Number = int | float
 
 _FLOAT_MAX = 3.4028234663852886e38
 
@@ -31,7 +34,7 @@ class Scalar:
     numpy_name: str
     """As a NumPy format: ``<u4``."""
     format: struct.Struct = field(compare=False, repr=False)
-    check: Callable[[Any, str], Any] = field(compare=False, repr=False)
+    check: Callable[[object, str], Number | bytes] = field(compare=False, repr=False)
     """Function of a value and the field's name that returns the value to pack, or raises ArgumentError."""
 
     @property
@@ -50,7 +53,7 @@ class Scalar:
         value = self.format.unpack_from(memory, offset)[0]
         return value.rstrip(b"\0") if self.name == "char" else value
 
-    def write(self, memory: memoryview, offset: int, value: Any, where: str) -> None:
+    def write(self, memory: memoryview, offset: int, value: object, where: str) -> None:
         """Store ``value`` at ``offset``.
 
         Args:
@@ -96,7 +99,7 @@ class Array:
             return bytes(memory[offset : offset + self.count]).rstrip(b"\0")
         return ArrayView(self, memory, offset, where)
 
-    def write(self, memory: memoryview, offset: int, value: Any, where: str) -> None:
+    def write(self, memory: memoryview, offset: int, value: object, where: str) -> None:
         """Store a sequence of exactly ``count`` elements, or a text of at most that many bytes.
 
         Args:
@@ -110,7 +113,7 @@ class Array:
         """
         memory[offset : offset + self.size] = self._encode(value, where)
 
-    def _encode(self, value: Any, where: str) -> bytes:
+    def _encode(self, value: object, where: str) -> bytes:
         if self.element.name == "char":
             text = _utf8(value, where) if isinstance(value, str) else value
             if not isinstance(text, bytes | bytearray):
@@ -153,7 +156,7 @@ class ArrayView(Sequence[Any]):
     def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: SupportsIndex | slice) -> Any:
         if not isinstance(index, slice):
             return self.tolist()[self._position(index)]
         try:
@@ -161,7 +164,7 @@ class ArrayView(Sequence[Any]):
         except (TypeError, ValueError):
             raise self._bad_slice(index) from None
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: SupportsIndex | slice, value: object) -> None:
         if isinstance(index, slice):
             elements = self.tolist()
             if not _is_sized(value):
@@ -180,7 +183,7 @@ class ArrayView(Sequence[Any]):
         where = f"{self._where}[{position}]"
         element.write(self._memory, self._offset + position * element.size, value, where)
 
-    def _position(self, index: Any) -> int:
+    def _position(self, index: SupportsIndex) -> int:
         try:
             number = operator.index(index)
         except TypeError:
@@ -211,7 +214,9 @@ class ArrayView(Sequence[Any]):
     def __repr__(self) -> str:
         return repr(self.tolist())
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> npt.NDArray[np.generic]:
         import numpy as np
 
         own = np.frombuffer(
@@ -225,7 +230,7 @@ class ArrayView(Sequence[Any]):
         return list(struct.unpack_from(code, self._memory, self._offset))
 
 
-def _integer(low: int, high: int) -> Callable[[Any, str], int]:
+def _integer(low: int, high: int) -> Callable[[object, str], int]:
     def check(value: Any, where: str) -> int:
         try:
             number = operator.index(value)
@@ -240,7 +245,7 @@ def _integer(low: int, high: int) -> Callable[[Any, str], int]:
     return check
 
 
-def _real(bound: float) -> Callable[[Any, str], float]:
+def _real(bound: float) -> Callable[[object, str], float]:
     def check(value: Any, where: str) -> float:
         if isinstance(value, str | bytes) or hasattr(value, "__len__"):
             raise ArgumentError(f"field {where} must be a number, but got {shown(value)}")
@@ -291,7 +296,7 @@ def _utf8(text: str, where: str) -> bytes:
         ) from None
 
 
-def _is_sized(value: Any) -> bool:
+def _is_sized(value: Any) -> TypeGuard[Sequence[object]]:
     """Return whether a value has a length and elements; a NumPy scalar has neither."""
     try:
         len(value)
@@ -301,7 +306,7 @@ def _is_sized(value: Any) -> bool:
     return True
 
 
-def _character(value: Any, where: str) -> bytes:
+def _character(value: object, where: str) -> bytes:
     text = _utf8(value, where) if isinstance(value, str) else value
     if not isinstance(text, bytes) or len(text) > 1:
         raise ArgumentError(f"field {where} must be one character, but got {shown(value)}")

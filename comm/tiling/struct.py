@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     import numpy as np
+    from typing_extensions import Buffer
 
 S = TypeVar("S", bound="TilingData")
 
@@ -87,7 +88,7 @@ class TilingData:
 
         def __getattr__(self, name: str) -> Any: ...
 
-    def __init_subclass__(cls, *, pack: int | None = None, **options: Any) -> None:
+    def __init_subclass__(cls, *, pack: int | None = None, **options: object) -> None:
         """Make the layout of the annotated fields.
 
         Args:
@@ -98,7 +99,7 @@ class TilingData:
         caller = sys._getframe(1)
         _declare(cls, _annotated(cls, caller), pack)
 
-    def __init__(self, /, **values: Any) -> None:
+    def __init__(self, /, **values: object) -> None:
         if not self._layout.fields:
             raise ArgumentError(f"struct {type(self).__name__} must declare fields, but has none")
         self._memory = memoryview(bytearray(self._template))
@@ -128,7 +129,7 @@ class TilingData:
         Raises:
             ArgumentError: A name or a type can't be one, or a name occurs twice.
         """
-        members: dict[str, Any] = {}
+        members: dict[str, object] = {}
         if not check_text(name, "name").isidentifier():
             raise ArgumentError(f"name must be an identifier, but got {shown(name)}")
         if module is not None:
@@ -170,12 +171,12 @@ class TilingData:
         return cls._layout.offsets()
 
     @classmethod
-    def dtype(cls) -> np.dtype[Any]:
+    def dtype(cls) -> np.dtype[np.generic]:
         """Return the NumPy structured dtype with exactly these offsets and this size."""
         return cls._layout.dtype()
 
     @classmethod
-    def from_bytes(cls, buffer: Any, *, offset: int = 0, strict: bool = False) -> Self:
+    def from_bytes(cls, buffer: Buffer, *, offset: int = 0, strict: bool = False) -> Self:
         """Read a struct.
 
         Args:
@@ -216,7 +217,7 @@ class TilingData:
         """Return the struct's bytes; all padding is zero."""
         return bytes(self._memory)
 
-    def save_to_buffer(self, buffer: Any, capacity: int | None = None) -> int:
+    def save_to_buffer(self, buffer: Buffer, capacity: int | None = None) -> int:
         """Write the struct to the front of a buffer.
 
         Args:
@@ -268,10 +269,12 @@ class TilingData:
     def __deepcopy__(self, memo: object) -> Self:
         return TilingData.copy(self)
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[type[Self], bytes]]:
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[[type[TilingData], bytes], TilingData], tuple[type[Self], bytes]]:
         return _restore, (type(self), bytes(self._memory))
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name not in self._layout.by_name and name != "_memory":
             raise _unknown(self._layout, name)
         object.__setattr__(self, name, value)
@@ -317,7 +320,7 @@ class _Attribute:
             return _over(self.struct, owner._memory[item.offset : item.offset + item.size])
         return item.type.read(owner._memory, item.offset, self.where)  # type: ignore[union-attr] # no nested struct here
 
-    def __set__(self, owner: TilingData, value: Any) -> None:
+    def __set__(self, owner: TilingData, value: object) -> None:
         item, struct = self.field, self.struct
         if struct is None:
             item.type.write(owner._memory, item.offset, value, self.where)  # type: ignore[union-attr] # no nested struct here
@@ -342,7 +345,7 @@ def structs_of(struct: type[TilingData] | TilingData) -> Mapping[str, type[Tilin
     return _checked(struct)._structs
 
 
-def _checked(struct: Any) -> type[TilingData] | TilingData:
+def _checked(struct: object) -> type[TilingData] | TilingData:
     if isinstance(struct, TilingData) or (
         isinstance(struct, type) and issubclass(struct, TilingData)
     ):
@@ -350,7 +353,7 @@ def _checked(struct: Any) -> type[TilingData] | TilingData:
     raise ArgumentError(f"struct must be a struct of tiling data, but got {shown(struct)}")
 
 
-def as_bytes(buffer: Any, offset: int = 0) -> memoryview:
+def as_bytes(buffer: Buffer, offset: int = 0) -> memoryview:
     """View contiguous memory as bytes.
 
     Args:
@@ -369,7 +372,7 @@ def as_bytes(buffer: Any, offset: int = 0) -> memoryview:
     return view[offset:]
 
 
-def _view(buffer: Any) -> memoryview:
+def _view(buffer: Buffer) -> memoryview:
     try:
         view = memoryview(buffer)
     except (TypeError, ValueError):
@@ -420,10 +423,10 @@ def _listed(fields: Any) -> list[Any]:
         ) from None
 
 
-def _annotated(cls: type[TilingData], caller: types.FrameType) -> dict[str, Any]:
+def _annotated(cls: type[TilingData], caller: types.FrameType) -> dict[str, object]:
     """Return the annotations of the class itself, those in quotes evaluated where it is declared."""
     # A field may be named like a type or a method; only what surrounds the class counts.
-    names: ChainMap[str, Any] = ChainMap(
+    names: ChainMap[str, object] = ChainMap(
         dict(caller.f_locals), dict(caller.f_globals), dict(SCALARS), dict(C_SCALARS)
     )
     result = {}
@@ -431,13 +434,13 @@ def _annotated(cls: type[TilingData], caller: types.FrameType) -> dict[str, Any]
         if isinstance(kind, str):
             where = f"{cls.__name__}.{name}"
             kind = scalar_type(kind) or _evaluate(kind, names, where)
-        origin: Any = typing.get_origin(kind)
+        origin: object = typing.get_origin(kind)
         if kind is not ClassVar and origin is not ClassVar:
             result[name] = kind
     return result
 
 
-def _evaluate(text: str, names: Mapping[str, Any], where: str) -> Any:
+def _evaluate(text: str, names: Mapping[str, object], where: str) -> object:
     try:
         return eval(text, {}, names)
     except Exception as error:  # noqa: BLE001 - an annotation can raise what it likes
@@ -446,7 +449,7 @@ def _evaluate(text: str, names: Mapping[str, Any], where: str) -> Any:
         ) from None
 
 
-def _as_type(kind: Any, where: str) -> Scalar | Array | type[TilingData]:
+def _as_type(kind: object, where: str) -> Scalar | Array | type[TilingData]:
     """Return the Scalar, Array or struct class that the type of a field stands for."""
     metadata = getattr(kind, "__metadata__", ())  # of typing.Annotated
     kind = next((item for item in metadata if isinstance(item, Scalar | Array)), kind)
@@ -463,7 +466,7 @@ def _as_type(kind: Any, where: str) -> Scalar | Array | type[TilingData]:
     )
 
 
-def _declare(cls: type[TilingData], annotations: Mapping[str, Any], pack: int | None) -> None:
+def _declare(cls: type[TilingData], annotations: Mapping[str, object], pack: int | None) -> None:
     """Set the class's layout, attributes, accessors and initial bytes."""
     base = cls._layout
     pack = base.pack if pack is None else pack
@@ -511,10 +514,10 @@ def _check_name(name: str, where: str) -> None:
 def _add_accessors(cls: type[TilingData], name: str) -> None:
     """Add the methods that the C++ class has."""
 
-    def getter(self: TilingData) -> Any:
+    def getter(self: TilingData) -> object:
         return getattr(self, name)
 
-    def setter(self: TilingData, value: Any) -> None:
+    def setter(self: TilingData, value: object) -> None:
         setattr(self, name, value)
 
     for prefix, function, does in (("get_", getter, "Return"), ("set_", setter, "Set")):

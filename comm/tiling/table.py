@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from emu.comm.errors import ArgumentError
 from emu.comm.tiling.enums import label
 from emu.comm.tiling.layout import Layout, Row
 from emu.comm.tiling.mc2msg import MEANINGS, is_part_of_message
 from emu.comm.tiling.struct import TilingData, as_bytes, layout_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _BYTES_SHOWN = 8
 _TEXT_SHOWN = 48
@@ -37,7 +40,9 @@ class Line:
     """Whether all of its bytes are zero, or there are none."""
 
 
-def annotate(struct: type[TilingData] | TilingData | Layout, buffer: Any = None) -> list[Line]:
+def annotate(
+    struct: type[TilingData] | TilingData | Layout, buffer: Buffer | None = None
+) -> list[Line]:
     """Explain the bytes of a struct.
 
     Args:
@@ -94,6 +99,7 @@ def _shortened(value: object) -> str:
 def _meaning(row: Row, is_set: bool) -> str:
     if row.type == "padding":
         return "not zero: ignored" if is_set else ""
+    # Other structs may have a field of that name which means something else.
     names = MEANINGS.get(row.name.rpartition(".")[2])
     if names is None or not is_part_of_message(row.owner):
         return ""

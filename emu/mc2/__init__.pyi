@@ -1,9 +1,9 @@
 from .all_gather_matmul import all_gather_matmul as all_gather_matmul
 from .all_to_all import all_to_all_matmul as all_to_all_matmul
 from .all_to_all import matmul_all_to_all as matmul_all_to_all
-from .check import Comparison as Comparison
-from .check import compare as compare
-from .check import matches as matches
+from .comparison import Comparison as Comparison
+from .comparison import compare as compare
+from .comparison import matches as matches
 from .grouped_matmul import AlltoAllVGmmResult as AlltoAllVGmmResult
 from .grouped_matmul import GmmAlltoAllVResult as GmmAlltoAllVResult
 from .grouped_matmul import alltoallv_gmm as alltoallv_gmm

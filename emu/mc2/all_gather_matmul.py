@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
 
 import numpy as np
+import numpy.typing as npt
 
 from emu.comm.errors import ArgumentError
 from emu.comm.tiling.enums import HcclCommand
+from emu.comm.world.checks import check
 from emu.comm.world.group import Group
 from emu.mc2 import scratch
 from emu.mc2.arguments import (
@@ -16,16 +18,12 @@ from emu.mc2.arguments import (
     Tensor,
     as_sendable,
     check_disjoint,
-    check_flag,
-    check_integer,
     check_output,
     local_memory,
 )
-from emu.mc2.limits import HardwareLimits
 from emu.mc2.operands import Operands
 from emu.mc2.product import Product
-from emu.mc2.session import Communication, Operator, Session, session
-from emu.mc2.spans import Span
+from emu.mc2.session import Communication, CommunicationOptions, Operator, Session, session
 
 
 def all_gather_matmul(
@@ -33,22 +31,16 @@ def all_gather_matmul(
     x2: Tensor,
     bias: Array | None = None,
     *,
-    group: Group | str | None = None,
     is_trans_a: bool = False,
     is_trans_b: bool = False,
     gather_index: int = 0,
-    comm_turn: int = 0,
-    rank_size: int = 0,
     is_gather_out: bool = True,
     y: Tensor | None = None,
     gather_out: Tensor | None = None,
     x1_scale: Array | None = None,
     x2_scale: Array | None = None,
-    y_dtype: Any = None,
-    tile_rows: int | None = None,
-    limits: HardwareLimits | None = None,
-    tiling: bytes | None = None,
-    trace: list[Span] | None = None,
+    y_dtype: npt.DTypeLike | None = None,
+    **communication: Unpack[CommunicationOptions],
 ) -> tuple[Tensor, Tensor | None]:
     """Return ``gather_out @ x2 + bias`` and ``gather_out``, the x1 of all PEs one below the other.
 
@@ -75,8 +67,8 @@ def all_gather_matmul(
             Default: 1.
         x2_scale: One element or [n], fp32, fp16 or bf16; needed for int8.
         y_dtype: fp16 or bf16. Default: that of x1; fp16 for int8.
-        group, rank_size, comm_turn, tile_rows, limits, tiling, trace: As in
-            :class:`emu.mc2.session.Communication`.
+        communication: ``group``, ``rank_size``, ``comm_turn``, ``tile_rows``, ``limits``, ``tiling`` and
+            ``trace``: the attributes of :class:`emu.mc2.session.Communication`.
 
     Returns:
         ``y``, and ``gather_out`` or None; those given, or new ndarrays.
@@ -85,17 +77,14 @@ def all_gather_matmul(
         ArgumentError: An argument breaks a rule; nothing was changed. The communication server reports
             PEs that differ in what they send.
     """
-    check_integer("gather_index", gather_index, 0, 0)
+    check.integer("gather_index", gather_index, 0, 0)
     return _gather_and_multiply(
         Operands(
             x1=x1, x2=x2, bias=bias, is_trans_a=is_trans_a, is_trans_b=is_trans_b,
             x1_scale=x1_scale, x2_scale=x2_scale, y_dtype=y_dtype,
         ),
-        Communication(
-            group=group, rank_size=rank_size, comm_turn=comm_turn, tile_rows=tile_rows,
-            limits=limits, tiling=tiling, trace=trace,
-        ),
-        check_flag("is_gather_out", is_gather_out),
+        Communication(**communication),
+        check.flag("is_gather_out", is_gather_out),
         y,
         gather_out,
     )  # fmt: skip
@@ -152,7 +141,7 @@ def _run(
     if tokens is not None:
         scales = scratch.private("token scales", (n_pes, m), FLOAT32)
         own = np.ascontiguousarray(tokens)
-        scales_come = call.post(
+        scales_task = call.post(
             "AllGather of scales", lambda: call.hccl.AllGather(own, scales, m, commit=True)
         )
     # After the scales, which are small and needed by the first tile: tasks run in the order of posting.
@@ -168,7 +157,7 @@ def _run(
     with call.computing("own rows", -1):
         product.multiply(left, target[me], tokens=tokens)
     if scales is not None:
-        call.wait(scales_come)
+        call.wait(scales_task)
     for turn, rows in call.arrived(handles):
         with call.computing("rows of the others", turn):
             for others in (slice(0, me), slice(me + 1, n_pes)):

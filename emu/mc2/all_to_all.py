@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
+
+import numpy.typing as npt
 
 from emu.comm.tiling.enums import HcclCommand
-from emu.comm.world.group import Group
 from emu.mc2 import scratch
 from emu.mc2.arguments import (
     Array,
@@ -16,10 +17,8 @@ from emu.mc2.arguments import (
     divide_evenly,
     local_memory,
 )
-from emu.mc2.limits import HardwareLimits
 from emu.mc2.operands import Operands
-from emu.mc2.session import Communication, Operator, session
-from emu.mc2.spans import Span
+from emu.mc2.session import Communication, CommunicationOptions, Operator, session
 
 
 def all_to_all_matmul(
@@ -27,18 +26,12 @@ def all_to_all_matmul(
     x2: Tensor,
     bias: Array | None = None,
     *,
-    group: Group | str | None = None,
     is_trans_a: bool = False,
     is_trans_b: bool = False,
-    comm_turn: int = 0,
-    rank_size: int = 0,
     y: Tensor | None = None,
     x2_scale: Array | None = None,
-    y_dtype: Any = None,
-    tile_rows: int | None = None,
-    limits: HardwareLimits | None = None,
-    tiling: bytes | None = None,
-    trace: list[Span] | None = None,
+    y_dtype: npt.DTypeLike | None = None,
+    **communication: Unpack[CommunicationOptions],
 ) -> Tensor:
     """Give PE j the j-th block of every PE's rows, side by side along k, and multiply that by x2.
 
@@ -57,8 +50,8 @@ def all_to_all_matmul(
         y: Where to put the result, [m / R, n], C-contiguous. Default: a new array.
         x2_scale: One element or [n], fp32, fp16 or bf16; needed for int8.
         y_dtype: fp16 or bf16. Default: that of x1; fp16 for int8.
-        group, rank_size, comm_turn, tile_rows, limits, tiling, trace: As in
-            :class:`emu.mc2.session.Communication`.
+        communication: ``group``, ``rank_size``, ``comm_turn``, ``tile_rows``, ``limits``, ``tiling`` and
+            ``trace``: the attributes of :class:`emu.mc2.session.Communication`.
 
     Returns:
         ``y``, or a new ndarray.
@@ -71,10 +64,7 @@ def all_to_all_matmul(
             x1=x1, x2=x2, bias=bias, is_trans_a=is_trans_a, is_trans_b=is_trans_b,
             x2_scale=x2_scale, y_dtype=y_dtype,
         ),
-        Communication(
-            group=group, rank_size=rank_size, comm_turn=comm_turn, tile_rows=tile_rows,
-            limits=limits, tiling=tiling, trace=trace,
-        ),
+        Communication(**communication),
         y,
     )  # fmt: skip
 
@@ -127,19 +117,13 @@ def matmul_all_to_all(
     x2: Tensor,
     bias: Array | None = None,
     *,
-    group: Group | str | None = None,
     is_trans_a: bool = False,
     is_trans_b: bool = False,
-    comm_turn: int = 0,
-    rank_size: int = 0,
     y: Tensor | None = None,
     x1_scale: Array | None = None,
     x2_scale: Array | None = None,
-    y_dtype: Any = None,
-    tile_rows: int | None = None,
-    limits: HardwareLimits | None = None,
-    tiling: bytes | None = None,
-    trace: list[Span] | None = None,
+    y_dtype: npt.DTypeLike | None = None,
+    **communication: Unpack[CommunicationOptions],
 ) -> Tensor:
     """Multiply, and give PE j the j-th block of the columns of every PE's product, one below the other.
 
@@ -158,8 +142,8 @@ def matmul_all_to_all(
         x1_scale: fp32 [m] or [m, 1], a scale for each row of an int8 x1. Default: 1.
         x2_scale: One element or [n], fp32, fp16 or bf16; needed for int8.
         y_dtype: fp16 or bf16. Default: that of x1; fp16 for int8.
-        group, rank_size, comm_turn, tile_rows, limits, tiling, trace: As in
-            :class:`emu.mc2.session.Communication`.
+        communication: ``group``, ``rank_size``, ``comm_turn``, ``tile_rows``, ``limits``, ``tiling`` and
+            ``trace``: the attributes of :class:`emu.mc2.session.Communication`.
 
     Returns:
         ``y``, or a new ndarray.
@@ -172,10 +156,7 @@ def matmul_all_to_all(
             x1=x1, x2=x2, bias=bias, is_trans_a=is_trans_a, is_trans_b=is_trans_b,
             x1_scale=x1_scale, x2_scale=x2_scale, y_dtype=y_dtype,
         ),
-        Communication(
-            group=group, rank_size=rank_size, comm_turn=comm_turn, tile_rows=tile_rows,
-            limits=limits, tiling=tiling, trace=trace,
-        ),
+        Communication(**communication),
         y,
     )  # fmt: skip
 

@@ -3,103 +3,43 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from emu.comm.errors import ArgumentError, SymmetricMemoryError, UnknownGroupError
 from emu.comm.world.array import SymmetricArray
+from emu.comm.world.checks import check
 from emu.comm.world.current import world
 from emu.comm.world.group import Group
-from emu.kernels.core.dtypes import BFLOAT16
+from emu.kernels.core.dtypes import ALL
 from emu.kernels.core.messages import shown
 
 Array = np.ndarray[Any, Any]
 Tensor = Array | SymmetricArray
 """Operand type: memory of this PE, or symmetric memory, which peers read in place."""
+Counts = npt.ArrayLike | SymmetricArray
+"""Numbers of rows: a list, or an array of any integer dtype."""
 
 FLOAT16, FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 INT8, INT32 = np.dtype(np.int8), np.dtype(np.int32)
-HALVES = (FLOAT16, BFLOAT16)
+BOOL = np.dtype(np.bool_)
+HALVES = tuple(d.numpy for d in ALL if d.is_float and d.bits == 16)
 NAME_CHARACTERS = 128
 
 
-def check_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """Return ``value`` as an int in ``[low, high]``, or of at least ``low``.
-
-    Raises:
-        ArgumentError: It is not such an integer; booleans are not accepted.
-    """
-    # The common case first: operators check a dozen integers per call.
-    if type(value) is int and low <= value and (high is None or value <= high):
-        return value
-    try:
-        number = None if isinstance(value, bool | np.bool_) else operator.index(value)
-    except TypeError:
-        number = None
-    if number is None:
-        raise ArgumentError(f"{name} must be an integer, but got {shown(value)}")
-    if number < low or (high is not None and number > high):
-        bound = f"at least {low}" if high is None else f"in [{low}, {high}]"
-        bound = str(low) if low == high else bound
-        raise ArgumentError(f"{name} must be {bound}, but got {number}")
-    return number
-
-
-def check_choice(name: str, value: Any, allowed: tuple[int, ...]) -> int:
-    """Return ``value`` as one of some integers.
-
-    Raises:
-        ArgumentError: It is not one of them.
-    """
-    fits = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not fits or int(value) not in allowed:
-        known = ", ".join(map(str, allowed[:-1]))
-        raise ArgumentError(f"{name} must be {known} or {allowed[-1]}, but got {shown(value)}")
-    return int(value)
-
-
-def check_flag(name: str, value: Any) -> bool:
-    """Return ``value`` as a bool: True, False, or an integer 0 or 1.
-
-    Raises:
-        ArgumentError: It is something else.
-    """
-    if isinstance(value, bool | np.bool_ | int | np.integer) and value in (0, 1):
-        return bool(value)
-    raise ArgumentError(f"{name} must be True or False, but got {shown(value)}")
-
-
-def check_real(name: str, value: Any) -> float:
+def check_finite(name: str, value: object) -> float:
     """Return ``value`` as a finite float.
 
     Raises:
         ArgumentError: It is not a finite number.
     """
-    number = math.nan
-    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
+    number = check.number(name, value)
     if not math.isfinite(number):
         raise ArgumentError(f"{name} must be a finite number, but got {shown(value)}")
     return number
-
-
-def as_dtype(name: str, value: Any, allowed: str) -> np.dtype[Any]:
-    """Return ``value`` as a NumPy dtype; ``allowed`` names the accepted ones in the error.
-
-    Raises:
-        ArgumentError: It is not a dtype.
-    """
-    try:
-        dtype: np.dtype[Any] = np.dtype(value)
-    except Exception:  # noqa: BLE001 - NumPy raises whatever a strange object's attributes raise
-        raise ArgumentError(f"{name} must be {allowed}, but got {shown(value)}") from None
-    return dtype
 
 
 def find_group(group: Group | str | None, rank_size: int) -> Group:
@@ -134,7 +74,7 @@ def find_group(group: Group | str | None, rank_size: int) -> Group:
             f"group must be a Group, its name or None, but got {type(group).__name__}"
         )
     if type(rank_size) is not int:
-        rank_size = check_integer("rank_size", rank_size, 0)
+        rank_size = check.integer("rank_size", rank_size, 0)
     if rank_size not in (0, found.n_pes):
         raise ArgumentError(
             f"rank_size must be 0 or {found.n_pes}, the size of group {found.name!r}, "
@@ -143,7 +83,7 @@ def find_group(group: Group | str | None, rank_size: int) -> Group:
     return found
 
 
-def local_memory(name: str, tensor: Any) -> Array:
+def local_memory(name: str, tensor: object) -> Array:
     """Return the memory of a tensor on this PE.
 
     Raises:
@@ -166,21 +106,18 @@ def local_memory(name: str, tensor: Any) -> Array:
     return tensor.view(np.ndarray)
 
 
-def check_matrix(name: str, tensor: Any, dtypes: tuple[np.dtype[Any], ...]) -> Array:
+def check_matrix(name: str, tensor: object, dtypes: tuple[np.dtype[np.generic], ...]) -> Array:
     """Return a non-empty matrix of one of the dtypes."""
     array = local_memory(name, tensor)
     if array.ndim != 2:
         raise ArgumentError(f"{name} must have 2 axes, but got shape {array.shape}")
     if not array.size:
         raise ArgumentError(f"{name} must have elements, but got shape {array.shape}")
-    if array.dtype not in dtypes:
-        names = ", ".join(map(str, dtypes))
-        raise ArgumentError(f"{name} must have one of the dtypes {names}, but got {array.dtype}")
-    return array
+    return check.array_dtype(name, array, dtypes)
 
 
 def check_array(
-    name: str, value: Any, shape: tuple[int | str, ...], dtypes: Sequence[np.dtype[Any]]
+    name: str, value: object, shape: tuple[int | str, ...], dtypes: Sequence[np.dtype[np.generic]]
 ) -> Array:
     """Return an operand of any strides as an ndarray.
 
@@ -201,10 +138,7 @@ def check_array(
     if not fits:
         wanted_shape = ", ".join(str(n) for n in shape)
         raise ArgumentError(f"{name} must have shape [{wanted_shape}], but got {array.shape}")
-    if array.dtype not in dtypes:
-        names = ", ".join(str(d) for d in dtypes)
-        raise ArgumentError(f"{name} must have dtype {names}, but got {array.dtype}")
-    return array
+    return check.array_dtype(name, array, dtypes)
 
 
 def divide_evenly(name: str, extent: int, n_pes: int, what: str) -> int:
@@ -216,21 +150,16 @@ def divide_evenly(name: str, extent: int, n_pes: int, what: str) -> int:
     return extent // n_pes
 
 
-def check_output(name: str, given: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+def check_output(
+    name: str, given: Tensor | None, shape: tuple[int, ...], dtype: np.dtype[np.generic]
+) -> Tensor:
     """Return the array to write to: the given one, checked, or a new one."""
     if given is None:
         return np.empty(shape, dtype)
-    array = local_memory(name, given)
-    if array.shape != shape:
-        raise ArgumentError(f"{name} must have shape {shape}, but got {array.shape}")
-    if array.dtype != dtype:
-        raise ArgumentError(f"{name} must have dtype {dtype}, but got {array.dtype}")
+    array = check.target(name, local_memory(name, given), shape, dtype)
     if not array.flags.c_contiguous:
         raise ArgumentError(f"{name} must be C-contiguous, but got strides {array.strides}")
-    if not array.flags.writeable:
-        raise ArgumentError(f"{name} must be writable, but got a read-only array")
-    tensor: Tensor = given
-    return tensor
+    return given
 
 
 def as_sendable(tensor: Tensor, group: Group) -> Tensor:
@@ -242,7 +171,7 @@ def as_sendable(tensor: Tensor, group: Group) -> Tensor:
     return np.ascontiguousarray(local_memory("x1", tensor))
 
 
-def check_disjoint(results: dict[str, Any], sources: dict[str, Any]) -> None:
+def check_disjoint(results: dict[str, object], sources: dict[str, object]) -> None:
     """Check that results share no memory with each other or with a source."""
     written = {n: local_memory(n, t) for n, t in results.items() if t is not None}
     read = {
@@ -261,15 +190,12 @@ def check_disjoint(results: dict[str, Any], sources: dict[str, Any]) -> None:
 
 
 def check_vector(
-    name: str, value: Any, extents: tuple[int, ...], dtypes: tuple[np.dtype[Any], ...]
+    name: str, value: object, extents: tuple[int, ...], dtypes: tuple[np.dtype[np.generic], ...]
 ) -> Array | None:
     """Return a vector of one of the extents, or None for None; a second axis of extent 1 is dropped."""
     if value is None:
         return None
-    array = local_memory(name, value)
-    if array.dtype not in dtypes:
-        names = ", ".join(map(str, dtypes))
-        raise ArgumentError(f"{name} must have one of the dtypes {names}, but got {array.dtype}")
+    array = check.array_dtype(name, local_memory(name, value), dtypes)
     if array.ndim not in (1, 2) or max(array.shape) != array.size or array.size not in extents:
         wanted = " or ".join(str(extent) for extent in dict.fromkeys(extents))
         raise ArgumentError(
@@ -278,9 +204,11 @@ def check_vector(
     return array.reshape(-1)
 
 
-def check_half_dtype(name: str, dtype: Any, default: np.dtype[Any]) -> np.dtype[Any]:
+def check_half_dtype(
+    name: str, dtype: object, default: np.dtype[np.generic]
+) -> np.dtype[np.generic]:
     """Return ``dtype``, or the default for None, checked to be fp16 or bf16."""
-    wanted = default if dtype is None else as_dtype(name, dtype, "float16 or bfloat16")
+    wanted = default if dtype is None else check.dtype(name, dtype)
     if wanted not in HALVES:
         raise ArgumentError(f"{name} must be float16 or bfloat16, but got {wanted}")
     return wanted

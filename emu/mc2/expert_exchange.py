@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from emu.comm.errors import ArgumentError
 from emu.comm.world.array import SymmetricArray
+from emu.comm.world.checks import check
 from emu.comm.world.group import Group
 from emu.kernels.core.dtypes import DTYPES
 from emu.kernels.core.messages import shown
-from emu.mc2.arguments import check_integer, local_memory
+from emu.mc2.arguments import local_memory
 from emu.mc2.hccl import Hccl
 from emu.mc2.token_permutation import (
     MAX_TURNS,
@@ -39,7 +39,7 @@ _HEAD_WORDS = 10
 Turn = tuple[int, int]
 
 
-def counts_of(name: str, value: Any, ranks: int, experts: int) -> Array:
+def counts_of(name: str, value: object, ranks: int, experts: int) -> Array:
     """Return counts of rows, index rank * experts + expert, as an int64 matrix of them.
 
     Raises:
@@ -79,7 +79,7 @@ class ExpertCall:
 
     Attributes:
         operator: One of :data:`OPERATORS`.
-        alike: Values that must be the same on every rank, by the names that errors call them.
+        invariants: Values that must be the same on every rank, by the names that errors call them.
         row_bytes: Bytes of a row that moves.
         row_work: Multiply-adds of a row's product; 0 where rows are only copied.
         comm_turn: Number of turns; 0: automatic.
@@ -88,7 +88,7 @@ class ExpertCall:
     """
 
     operator: str
-    alike: dict[str, int | np.dtype[Any]]
+    invariants: dict[str, int | np.dtype[np.generic]]
     row_bytes: int
     row_work: int = 0
     comm_turn: int = 0
@@ -110,22 +110,22 @@ class ExpertCall:
             ArgumentError: Ranks disagree; all of them raise.
         """
         ranks, experts = owned.shape
-        same = {"the number of experts": experts, "comm_turn": self.comm_turn, **self.alike}
+        same = {"the number of experts": experts, "comm_turn": self.comm_turn, **self.invariants}
         table = self._gather(group, same, owned, owned if held is None else held)
         _compare_heads(table, self.operator, same)
         counts = table[:, _HEAD_WORDS:].reshape(ranks, 2, ranks, experts)
         owners = counts[:, 0]  # [owner, holder, expert]
         if held is not None:
             _compare(owners, counts[:, 1].swapaxes(0, 1), self.names, self.back)
-        routes = TokenPermutation(owned, owners[:, group.my_pe].copy())
+        permutation = TokenPermutation(owned, owners[:, group.my_pe].copy())
         busiest = max(int(owners.sum((1, 2)).max()), int(owners.sum((0, 2)).max()))
         turns = self.comm_turn or choose_turns(
             busiest, self.row_bytes, int(table[:, 1].max()), experts, ranks, group.link
         )
-        return RowExchange(routes, cut_turns(owners.sum((0, 1)), turns))
+        return RowExchange(permutation, cut_turns(owners.sum((0, 1)), turns))
 
     def _gather(
-        self, group: Group, same: dict[str, int | np.dtype[Any]], owned: Array, held: Array
+        self, group: Group, same: dict[str, int | np.dtype[np.generic]], owned: Array, held: Array
     ) -> Array:
         """Return a row per rank: a head of :data:`_HEAD_WORDS` words, then its counts."""
         # As many words whatever the operator: so operators that differ are reported by name.
@@ -146,18 +146,23 @@ class RowExchange:
     """One operator's call on one rank: agreed counts, and turns in which rows move.
 
     Attributes:
-        routes: This rank's counts.
+        permutation: This rank's counts.
         turns: First expert and end of each turn; the same on every rank.
     """
 
-    def __init__(self, routes: TokenPermutation, turns: list[Turn]) -> None:
-        self.routes = routes
+    def __init__(self, permutation: TokenPermutation, turns: list[Turn]) -> None:
+        self.permutation = permutation
         self.turns = turns
 
     def post_out(self, hccl: Hccl, owned: Array, room: Array, turn: Turn, commit: bool) -> int:
         """Prepare the task that takes rows by rank to ``room``, where a turn's rows then lie by rank."""
         return self._post(
-            hccl, owned, self.routes.owned_runs(turn), room, self.routes.held_runs(turn), commit
+            hccl,
+            owned,
+            self.permutation.owned_runs(turn),
+            room,
+            self.permutation.held_runs(turn),
+            commit,
         )
 
     def post_back(
@@ -167,7 +172,7 @@ class RowExchange:
 
         ``kept_by`` is this rank where its rows for its own experts are not to be moved.
         """
-        sent, received = self.routes.held_runs(turn), self.routes.owned_runs(turn)
+        sent, received = self.permutation.held_runs(turn), self.permutation.owned_runs(turn)
         if kept_by is not None:
             sent[0][kept_by] = received[0][kept_by] = 0
         return self._post(hccl, held, sent, room, received, commit=False)
@@ -197,28 +202,30 @@ class Staging:
         rows: [held rows, ...], by expert.
     """
 
-    def __init__(self, routes: TokenPermutation, turns: Sequence[Turn], rows: Array) -> None:
+    def __init__(self, permutation: TokenPermutation, turns: Sequence[Turn], rows: Array) -> None:
         self.rows = rows
-        self._routes = routes
-        direct = all(routes.is_direct(turn) for turn in turns)
+        self._permutation = permutation
+        direct = all(permutation.is_direct(turn) for turn in turns)
         self._by_rank = rows if direct else np.empty_like(rows)
 
     def buffer(self, turn: Turn) -> Array:
         """Return the memory that an exchange of a turn writes or reads: the rows where both orders agree."""
-        return self.rows if self._routes.is_direct(turn) else self._by_rank
+        return self.rows if self._permutation.is_direct(turn) else self._by_rank
 
     def to_experts(self, turn: Turn) -> None:
         """Move the rows of a turn, which have come, to their places by expert."""
-        if not self._routes.is_direct(turn):
-            self._routes.to_experts(self._by_rank, self.rows, turn)
+        if not self._permutation.is_direct(turn):
+            self._permutation.to_experts(self._by_rank, self.rows, turn)
 
     def to_ranks(self, turn: Turn) -> None:
         """Copy the rows of a turn, which are to be sent, to their places by rank."""
-        if not self._routes.is_direct(turn):
-            self._routes.to_ranks(self.rows, self._by_rank, turn)
+        if not self._permutation.is_direct(turn):
+            self._permutation.to_ranks(self.rows, self._by_rank, turn)
 
 
-def _compare_heads(table: Array, operator: str, same: dict[str, int | np.dtype[Any]]) -> None:
+def _compare_heads(
+    table: Array, operator: str, same: dict[str, int | np.dtype[np.generic]]
+) -> None:
     """Check that the heads of all ranks agree; ``same`` has this rank's values by name."""
     called = [OPERATORS[code] for code in table[:, 0].tolist()]
     if len(set(called)) > 1:
@@ -251,14 +258,14 @@ def _compare(owners: Array, holders: Array, names: tuple[str, str], back: bool) 
     )
 
 
-def check_turns(comm_turn: Any, experts: int) -> int:
+def check_turns(comm_turn: object, experts: int) -> int:
     """Return ``comm_turn`` as an integer.
 
     Raises:
         ArgumentError: It is not in [0, number of experts], or exceeds a communicator's tasks.
     """
     most = min(experts, MAX_TURNS)
-    turns = check_integer("comm_turn", comm_turn, -1 << 70)
+    turns = check.integer("comm_turn", comm_turn)
     if not 0 <= turns <= most:
         raise ArgumentError(
             f"comm_turn must be in [0, {most}] with {experts} experts per rank (a turn has at least one "

@@ -14,12 +14,13 @@ don't depend on the number of turns and are those of the unfused sequence.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from emu.comm.errors import ArgumentError
+from emu.comm.world.checks import check
 from emu.comm.world.group import Group
 from emu.kernels.elementwise.rows import scale_product
 from emu.kernels.matmul import Packed, matmul
@@ -29,9 +30,9 @@ from emu.mc2.arguments import (
     HALVES,
     INT8,
     Array,
-    as_dtype,
+    Counts,
+    Tensor,
     check_array,
-    check_flag,
     find_group,
 )
 from emu.mc2.expert_exchange import (
@@ -70,22 +71,22 @@ class GmmAlltoAllVResult(NamedTuple):
 
 
 def alltoallv_gmm(
-    gmm_x: Any,
-    gmm_weight: Any,
-    send_counts: Any,
-    recv_counts: Any,
+    gmm_x: Tensor,
+    gmm_weight: Tensor,
+    send_counts: Counts,
+    recv_counts: Counts,
     *,
     group: Group | str | None = None,
-    mm_x: Any = None,
-    mm_weight: Any = None,
+    mm_x: Tensor | None = None,
+    mm_weight: Tensor | None = None,
     trans_gmm_weight: bool = False,
     trans_mm_weight: bool = False,
     permute_out: bool = False,
     comm_turn: int = 0,
-    gmm_x_scale: Any = None,
-    gmm_weight_scale: Any = None,
-    mm_x_scale: Any = None,
-    mm_weight_scale: Any = None,
+    gmm_x_scale: Tensor | None = None,
+    gmm_weight_scale: Tensor | None = None,
+    mm_x_scale: Tensor | None = None,
+    mm_weight_scale: Tensor | None = None,
     output_dtype: npt.DTypeLike | None = None,
 ) -> AlltoAllVGmmResult:
     """Send rows to their experts' ranks, and multiply there each expert's rows by its weight.
@@ -129,13 +130,13 @@ def alltoallv_gmm(
         gmm_x, gmm_weight, trans_gmm_weight, gmm_x_scale, gmm_weight_scale, output_dtype
     )
     shared = Shared(mm_x, mm_weight, trans_mm_weight, mm_x_scale, mm_weight_scale, output_dtype)
-    returns_rows = check_flag("permute_out", permute_out)
+    returns_rows = check.flag("permute_out", permute_out)
     owned = counts_of("send_counts", send_counts, members.n_pes, experts.number)
     held = counts_of("recv_counts", recv_counts, members.n_pes, experts.number)
     experts.check_rows("send_counts", owned)
     call = ExpertCall(
         operator="alltoallv_gmm",
-        alike={
+        invariants={
             "h of gmm_x": experts.depth,
             "the dtype of gmm_x": experts.x.dtype,
             "whether gmm_x_scale is given": int(experts.x_scale is not None),
@@ -150,21 +151,21 @@ def alltoallv_gmm(
 
 
 def gmm_alltoallv(
-    gmm_x: Any,
-    gmm_weight: Any,
-    send_counts: Any,
-    recv_counts: Any,
+    gmm_x: Tensor,
+    gmm_weight: Tensor,
+    send_counts: Counts,
+    recv_counts: Counts,
     *,
     group: Group | str | None = None,
-    mm_x: Any = None,
-    mm_weight: Any = None,
+    mm_x: Tensor | None = None,
+    mm_weight: Tensor | None = None,
     trans_gmm_weight: bool = False,
     trans_mm_weight: bool = False,
     comm_turn: int = 0,
-    gmm_x_scale: Any = None,
-    gmm_weight_scale: Any = None,
-    mm_x_scale: Any = None,
-    mm_weight_scale: Any = None,
+    gmm_x_scale: Tensor | None = None,
+    gmm_weight_scale: Tensor | None = None,
+    mm_x_scale: Tensor | None = None,
+    mm_weight_scale: Tensor | None = None,
     output_dtype: npt.DTypeLike | None = None,
 ) -> GmmAlltoAllVResult:
     """Multiply each expert's rows by its weight, and send the products back to the rows' ranks.
@@ -202,7 +203,7 @@ def gmm_alltoallv(
     experts.check_rows("send_counts", held)
     call = ExpertCall(
         operator="gmm_alltoallv",
-        alike={
+        invariants={
             "n of gmm_weight": experts.columns,
             "the dtype of the products": experts.dtype,
         },
@@ -221,14 +222,16 @@ def _run_alltoallv_gmm(
     exchange: RowExchange,
 ) -> tuple[Array, Array | None, Array]:
     """Return the products by expert, the shared expert's, and the received rows."""
-    routes, turns = exchange.routes, exchange.turns
-    came = Staging(routes, turns, np.empty((routes.held_rows, experts.depth), experts.x.dtype))
-    gmm_y = np.empty((routes.held_rows, experts.columns), experts.dtype)
+    permutation, turns = exchange.permutation, exchange.turns
+    received = Staging(
+        permutation, turns, np.empty((permutation.held_rows, experts.depth), experts.x.dtype)
+    )
+    gmm_y = np.empty((permutation.held_rows, experts.columns), experts.dtype)
     with Hccl(group) as hccl:
         hccl.operator = "alltoallv_gmm"
         scales = _ScaleExchange(hccl, exchange, experts.x_scale)
         handles = [
-            exchange.post_out(hccl, experts.x, came.buffer(turn), turn, commit=True)
+            exchange.post_out(hccl, experts.x, received.buffer(turn), turn, commit=True)
             for turn in turns
         ]
         mm_y = shared.multiply()
@@ -239,14 +242,14 @@ def _run_alltoallv_gmm(
             if early:
                 experts.pack(turn)
                 for expert in range(*turn):
-                    mine, place = routes.kept_rows(expert, group.my_pe)
+                    mine, place = permutation.kept_rows(expert, group.my_pe)
                     experts.multiply(expert, experts.x, experts.x_scale, mine, gmm_y, place)
             hccl.Wait(handle)
-            came.to_experts(turn)
+            received.to_experts(turn)
             for expert in range(*turn):
-                for part in routes.parts(expert, group.my_pe if early else None):
-                    experts.multiply(expert, came.rows, row_scales, part, gmm_y, part)
-    return gmm_y, mm_y, came.rows
+                for part in permutation.parts(expert, group.my_pe if early else None):
+                    experts.multiply(expert, received.rows, row_scales, part, gmm_y, part)
+    return gmm_y, mm_y, received.rows
 
 
 class _ScaleExchange:
@@ -254,31 +257,31 @@ class _ScaleExchange:
 
     def __init__(self, hccl: Hccl, exchange: RowExchange, scales: Array | None) -> None:
         self._hccl = hccl
-        self._every = (0, exchange.routes.owned.shape[1])
-        self._came: Staging | None = None
+        self._every = (0, exchange.permutation.owned.shape[1])
+        self._received: Staging | None = None
         if scales is not None:
-            room = np.empty(exchange.routes.held_rows, FLOAT32)
-            self._came = Staging(exchange.routes, [self._every], room)
-            buffer = self._came.buffer(self._every)
+            room = np.empty(exchange.permutation.held_rows, FLOAT32)
+            self._received = Staging(exchange.permutation, [self._every], room)
+            buffer = self._received.buffer(self._every)
             self._handle = exchange.post_out(hccl, scales, buffer, self._every, commit=True)
 
     def wait(self) -> Array | None:
         """Return the scales by expert when they have arrived, or None."""
-        if self._came is None:
+        if self._received is None:
             return None
         self._hccl.Wait(self._handle)
-        self._came.to_experts(self._every)
-        return self._came.rows
+        self._received.to_experts(self._every)
+        return self._received.rows
 
 
 def _run_gmm_alltoallv(
     group: Group, experts: Experts, shared: Shared, exchange: RowExchange
 ) -> GmmAlltoAllVResult:
     """Multiply turn by turn, and send back the products of one turn while the next is computed."""
-    routes, turns = exchange.routes, exchange.turns
-    rows = np.empty((routes.held_rows, experts.columns), experts.dtype)
-    products = Staging(routes, turns, rows)
-    y = np.empty((routes.owned_rows, experts.columns), experts.dtype)
+    permutation, turns = exchange.permutation, exchange.turns
+    rows = np.empty((permutation.held_rows, experts.columns), experts.dtype)
+    products = Staging(permutation, turns, rows)
+    y = np.empty((permutation.owned_rows, experts.columns), experts.dtype)
     # While the last turn travels nothing is left to multiply but its own rows: they are kept back for it.
     kept: list[int | None] = [None] * len(turns)
     if len(turns) > 1 and _is_small(turns[-1]):
@@ -293,13 +296,13 @@ def _run_gmm_alltoallv(
             if keeper is not None:
                 experts.pack(turn)
             for expert in range(*turn):
-                for part in routes.parts(expert, keeper):
+                for part in permutation.parts(expert, keeper):
                     experts.multiply(expert, experts.x, experts.x_scale, part, rows, part)
             products.to_ranks(turn)
             hccl.Commit(handle)
             if keeper is not None:
                 for expert in range(*turn):
-                    place, mine = routes.kept_rows(expert, keeper)
+                    place, mine = permutation.kept_rows(expert, keeper)
                     experts.multiply(expert, experts.x, experts.x_scale, mine, y, place)
         mm_y = shared.multiply()
         for handle in handles:
@@ -317,16 +320,16 @@ class Experts:
 
     def __init__(
         self,
-        x: Any,
-        weight: Any,
+        x: object,
+        weight: object,
         transposed: bool,
-        x_scale: Any,
-        weight_scale: Any,
+        x_scale: object,
+        weight_scale: object,
         output_dtype: npt.DTypeLike | None,
     ) -> None:
         self.x = np.ascontiguousarray(check_array("gmm_x", x, ("rows", "h"), (*HALVES, INT8)))
         depth = self.x.shape[1]
-        transposed = check_flag("trans_gmm_weight", transposed)
+        transposed = check.flag("trans_gmm_weight", transposed)
         shape = ("e", "n", depth) if transposed else ("e", depth, "n")
         array = check_array("gmm_weight", weight, shape, (self.x.dtype,))
         self.weight = array.swapaxes(1, 2) if transposed else array
@@ -371,15 +374,15 @@ class Shared:
 
     def __init__(
         self,
-        x: Any,
-        weight: Any,
+        x: object,
+        weight: object,
         transposed: bool,
-        x_scale: Any,
-        weight_scale: Any,
+        x_scale: object,
+        weight_scale: object,
         output_dtype: npt.DTypeLike | None,
     ) -> None:
         self.x: Array | None = None
-        transposed = check_flag("trans_mm_weight", transposed)
+        transposed = check.flag("trans_mm_weight", transposed)
         if x is None or weight is None:
             given = {"mm_x": x, "mm_weight": weight, "mm_x_scale": x_scale}
             given["mm_weight_scale"] = weight_scale
@@ -408,10 +411,12 @@ class Shared:
         return out
 
 
-def _output_dtype(dtype: np.dtype[Any], wanted: npt.DTypeLike | None) -> np.dtype[Any]:
+def _output_dtype(
+    dtype: np.dtype[np.generic], wanted: npt.DTypeLike | None
+) -> np.dtype[np.generic]:
     if wanted is None:
         return HALVES[0] if dtype == INT8 else dtype
-    result = as_dtype("output_dtype", wanted, "float16 or bfloat16")
+    result = check.dtype("output_dtype", wanted)
     if result not in HALVES or dtype not in (INT8, result):
         allowed = " or ".join(str(d) for d in (HALVES if dtype == INT8 else (dtype,)))
         raise ArgumentError(f"output_dtype must be {allowed} for {dtype}, but got {result}")
@@ -419,7 +424,7 @@ def _output_dtype(dtype: np.dtype[Any], wanted: npt.DTypeLike | None) -> np.dtyp
 
 
 def _scales(
-    prefix: str, x: Array, x_scale: Any, weight_scale: Any, shape: tuple[int, ...]
+    prefix: str, x: Array, x_scale: object, weight_scale: object, shape: tuple[int, ...]
 ) -> tuple[Array | None, Array | None]:
     """Return the scales of the rows and of the columns, dense, or None for each not given."""
     names = f"{prefix}x_scale", f"{prefix}weight_scale"

@@ -42,10 +42,11 @@ from emu.comm.tiling import (
     WaitPolicy,
 )
 from emu.comm.world.array import SymmetricArray
+from emu.comm.world.checks import check
 from emu.comm.world.current import world
 from emu.comm.world.group import Group
 from emu.kernels.core.messages import shown
-from emu.mc2.arguments import check_flag, check_integer
+from emu.mc2.arguments import Tensor
 from emu.mc2.prepare_request import MAX_COUNT, PrepareRequest, data_type, locate
 
 Array = np.ndarray[Any, Any]
@@ -108,18 +109,18 @@ class Hccl:
     def __init__(
         self,
         group: Group | None = None,
-        tiling: Any = None,
-        args: Sequence[Any] = (),
+        tiling: object = None,
+        args: Sequence[object] = (),
         *,
         version: Version | str | None = None,
-        workspace: Any = None,
+        workspace: Tensor | None = None,
         window_bytes: int = WINDOW_BYTES,
     ) -> None:
         if group is not None and not isinstance(group, Group):
             raise ArgumentError(f"group must be a Group or None, but got {shown(group)}")
         self._group: Group = world() if group is None else group
         self._server: ServerEnd = server_of(self._group)
-        self._window_bytes = check_integer("window_bytes", window_bytes, 1, MAX_COUNT)
+        self._window_bytes = check.integer("window_bytes", window_bytes, 1, MAX_COUNT)
         self._tasks: list[_Task] = []
         self._last_waited = 0
         self._closed = False
@@ -136,7 +137,7 @@ class Hccl:
                 self._server.retract()
                 raise
 
-    def _launch(self, tiling: Any, version: Any, args: Any, workspace: Any) -> None:
+    def _launch(self, tiling: object, version: object, args: object, workspace: object) -> None:
         """Hand the tiling data and the places of the arguments to the server.
 
         The server decodes the bytes that it finds in shared memory, and so does this side, first: errors are
@@ -179,7 +180,7 @@ class Hccl:
             server.prepared_turns += kernel.turns
             self._tasks.append(_Task(slot, name, kernel.turns, base, committed))
 
-    def _keep(self, name: str, value: Any) -> MemoryRegion:
+    def _keep(self, name: str, value: object) -> MemoryRegion:
         array, where = locate(self._server, name, value)
         self._server.kept.append(array)
         return where
@@ -360,7 +361,7 @@ class Hccl:
         return self._prepare(request, commit)
 
     def _prepare(self, request: PrepareRequest, commit: bool) -> int:
-        commit = check_flag("commit", commit)
+        commit = check.flag("commit", commit)
         self._check_open()
         if self._kernel is not None:
             if self._kernel.position == PreparePosition.HOST:
@@ -470,7 +471,7 @@ class Hccl:
         self._check_open()
         tasks = self._tasks
         if type(handle) is not int or not 0 <= handle < len(tasks):
-            handle = check_integer("handle", handle, 0)
+            handle = check.integer("handle", handle, 0)
             if handle >= len(tasks):
                 raise ArgumentError(f"handle must be in [0, {len(tasks)}), but got {handle}")
         return tasks[handle]
@@ -494,7 +495,7 @@ class Hccl:
         return self._window("out", rank)
 
     def _window(self, name: str, rank: int) -> Array:
-        rank = check_integer("rank", rank, 0, self._group.n_pes - 1)
+        rank = check.integer("rank", rank, 0, self._group.n_pes - 1)
         key = f"emu.hccl.window.{name}"
         try:
             window = self._group.alloc(self._window_bytes, np.uint8, name=key, key=key)
@@ -510,13 +511,13 @@ class Hccl:
         return self._server.log(self._first_turn, self._server.prepared_turns)
 
 
-def _is_strided(value: Any) -> bool:
+def _is_strided(value: object) -> bool:
     if isinstance(value, SymmetricArray):
         return not value.dense
     return isinstance(value, np.ndarray) and not value.flags.c_contiguous
 
 
-def _version(version: Any) -> Version | None:
+def _version(version: object) -> Version | None:
     if version is None or isinstance(version, Version):
         return version
     known = {one.value: one for one in Version}

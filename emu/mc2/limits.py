@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from emu.comm.errors import ArgumentError
+from emu.comm.world.checks import check
 from emu.kernels.core.messages import shown
-from emu.mc2.arguments import check_integer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +44,10 @@ class HardwareLimits:
                 f"rank_sizes must be a tuple of group sizes, but got {shown(self.rank_sizes)}"
             )
         for i, size in enumerate(self.rank_sizes):
-            check_integer(f"rank_sizes[{i}]", size, 1)
-        check_integer("k_min", self.k_min, 0)
-        check_integer("k_end", self.k_end, 1)
-        check_integer("max_turns", self.max_turns, 1)
+            check.integer(f"rank_sizes[{i}]", size, 1)
+        check.integer("k_min", self.k_min, 0)
+        check.integer("k_end", self.k_end, 1)
+        check.integer("max_turns", self.max_turns, 1)
 
     def check(self, k: int, n_pes: int, turns: int) -> None:
         """Check that the hardware would accept a call.
@@ -60,8 +60,8 @@ class HardwareLimits:
         Raises:
             ArgumentError: One of them is out of bounds.
         """
-        k, n_pes = check_integer("k", k, 0), check_integer("rank_size", n_pes, 1)
-        turns = check_integer("comm_turn", turns, 0)
+        k, n_pes = check.integer("k", k, 0), check.integer("rank_size", n_pes, 1)
+        turns = check.integer("comm_turn", turns, 0)
         if not self.k_min <= k < self.k_end:
             raise ArgumentError(
                 f"k must be in [{self.k_min}, {self.k_end}) on {self.name}, but got {k}"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Unpack
 
 import numpy as np
+import numpy.typing as npt
 
 from emu.comm.errors import ArgumentError
 from emu.comm.tiling.enums import HcclCommand
+from emu.comm.world.checks import check
 from emu.comm.world.group import Group
 from emu.kernels.cast import cast
 from emu.kernels.core.messages import shown
@@ -19,19 +21,16 @@ from emu.mc2.arguments import (
     Array,
     Tensor,
     check_disjoint,
-    check_integer,
+    check_finite,
     check_matrix,
     check_output,
-    check_real,
     check_vector,
     divide_evenly,
     local_memory,
 )
-from emu.mc2.limits import HardwareLimits
 from emu.mc2.operands import Operands
 from emu.mc2.product import restore_weight
-from emu.mc2.session import Communication, Operator, session
-from emu.mc2.spans import Span
+from emu.mc2.session import Communication, CommunicationOptions, Operator, session
 from emu.mc2.splitting import TileSplit
 
 
@@ -40,20 +39,14 @@ def matmul_reduce_scatter(
     x2: Tensor,
     bias: Array | None = None,
     *,
-    group: Group | str | None = None,
     reduce_op: str = "sum",
     is_trans_a: bool = False,
     is_trans_b: bool = False,
-    comm_turn: int = 0,
-    rank_size: int = 0,
     y: Tensor | None = None,
     x1_scale: Array | None = None,
     x2_scale: Array | None = None,
-    y_dtype: Any = None,
-    tile_rows: int | None = None,
-    limits: HardwareLimits | None = None,
-    tiling: bytes | None = None,
-    trace: list[Span] | None = None,
+    y_dtype: npt.DTypeLike | None = None,
+    **communication: Unpack[CommunicationOptions],
 ) -> Tensor:
     """Return this PE's rows of the sum over all PEs of ``x1 @ x2 + bias``.
 
@@ -74,8 +67,8 @@ def matmul_reduce_scatter(
         x1_scale: fp32 [m] or [m, 1], a scale for each row of an int8 x1. Default: 1.
         x2_scale: One element or [n], fp32, fp16 or bf16; needed for int8.
         y_dtype: fp16 or bf16. Default: that of x1; fp16 for int8.
-        group, rank_size, comm_turn, tile_rows, limits, tiling, trace: As in
-            :class:`emu.mc2.session.Communication`.
+        communication: ``group``, ``rank_size``, ``comm_turn``, ``tile_rows``, ``limits``, ``tiling`` and
+            ``trace``: the attributes of :class:`emu.mc2.session.Communication`.
 
     Returns:
         ``y``, or a new ndarray.
@@ -89,10 +82,7 @@ def matmul_reduce_scatter(
             x1=x1, x2=x2, bias=bias, is_trans_a=is_trans_a, is_trans_b=is_trans_b,
             x1_scale=x1_scale, x2_scale=x2_scale, y_dtype=y_dtype,
         ),
-        Communication(
-            group=group, rank_size=rank_size, comm_turn=comm_turn, tile_rows=tile_rows,
-            limits=limits, tiling=tiling, trace=trace,
-        ),
+        Communication(**communication),
         y,
     )  # fmt: skip
 
@@ -142,7 +132,6 @@ def matmul_all_reduce(
     bias: Array | None = None,
     x3: Tensor | None = None,
     *,
-    group: Group | str | None = None,
     reduce_op: str = "sum",
     is_trans_a: bool = False,
     is_trans_b: bool = False,
@@ -151,14 +140,9 @@ def matmul_all_reduce(
     antiquant_group_size: int = 0,
     dequant_scale: Array | None = None,
     pertoken_scale: Array | None = None,
-    comm_turn: int = 0,
-    rank_size: int = 0,
     y: Tensor | None = None,
-    y_dtype: Any = None,
-    tile_rows: int | None = None,
-    limits: HardwareLimits | None = None,
-    tiling: bytes | None = None,
-    trace: list[Span] | None = None,
+    y_dtype: npt.DTypeLike | None = None,
+    **communication: Unpack[CommunicationOptions],
 ) -> Tensor:
     """Return the sum over all PEs of ``x1 @ x2 + bias + x3``, on every PE.
 
@@ -189,8 +173,8 @@ def matmul_all_reduce(
         pertoken_scale: fp32 [m] or [m, 1]. Default: 1.
         y: Where to put the result, [m, n], C-contiguous. Default: a new array.
         y_dtype: fp16 or bf16. Default: that of x1; fp16 where x1 is int8.
-        group, rank_size, comm_turn, tile_rows, limits, tiling, trace: As in
-            :class:`emu.mc2.session.Communication`.
+        communication: ``group``, ``rank_size``, ``comm_turn``, ``tile_rows``, ``limits``, ``tiling`` and
+            ``trace``: the attributes of :class:`emu.mc2.session.Communication`.
 
     Returns:
         ``y``, or a new ndarray.
@@ -206,10 +190,7 @@ def matmul_all_reduce(
             antiquant_scale=antiquant_scale, antiquant_offset=antiquant_offset,
             antiquant_group_size=antiquant_group_size,
         ),
-        Communication(
-            group=group, rank_size=rank_size, comm_turn=comm_turn, tile_rows=tile_rows,
-            limits=limits, tiling=tiling, trace=trace,
-        ),
+        Communication(**communication),
         x3,
         y,
     )  # fmt: skip
@@ -238,7 +219,6 @@ def matmul_all_reduce_add_rms_norm(
     *,
     bias: Array | None = None,
     epsilon: float = 1e-6,
-    group: Group | str | None = None,
     reduce_op: str = "sum",
     is_trans_a: bool = False,
     is_trans_b: bool = False,
@@ -247,15 +227,10 @@ def matmul_all_reduce_add_rms_norm(
     antiquant_group_size: int = 0,
     dequant_scale: Array | None = None,
     pertoken_scale: Array | None = None,
-    comm_turn: int = 0,
-    rank_size: int = 0,
     y: Tensor | None = None,
     norm_out: Tensor | None = None,
-    y_dtype: Any = None,
-    tile_rows: int | None = None,
-    limits: HardwareLimits | None = None,
-    tiling: bytes | None = None,
-    trace: list[Span] | None = None,
+    y_dtype: npt.DTypeLike | None = None,
+    **communication: Unpack[CommunicationOptions],
 ) -> tuple[Tensor, Tensor]:
     """Return ``y``, the reduced product with a residual added, and its rows normalised.
 
@@ -273,8 +248,8 @@ def matmul_all_reduce_add_rms_norm(
         y: Where to put the sum, [m, n], C-contiguous. Default: a new array.
         norm_out: Where to put the normalised rows, [m, n], C-contiguous. Default: a new array.
         y_dtype: As in :func:`matmul_all_reduce`.
-        group, rank_size, comm_turn, tile_rows, limits, tiling, trace: As in
-            :class:`emu.mc2.session.Communication`.
+        communication: ``group``, ``rank_size``, ``comm_turn``, ``tile_rows``, ``limits``, ``tiling`` and
+            ``trace``: the attributes of :class:`emu.mc2.session.Communication`.
 
     Returns:
         ``y`` and ``norm_out``; those given, or new ndarrays.
@@ -283,7 +258,8 @@ def matmul_all_reduce_add_rms_norm(
         ArgumentError: An argument breaks a rule; nothing was changed.
     """
     _check_op(reduce_op)
-    if not 0 <= check_real("epsilon", epsilon) <= np.finfo(FLOAT32).max:
+    epsilon = check_finite("epsilon", epsilon)
+    if not 0 <= epsilon <= np.finfo(FLOAT32).max:
         raise ArgumentError(f"epsilon must be at least 0 and fit in fp32, but got {epsilon!r}")
     return _all_reduce_and_norm(
         _ReducedOperands(
@@ -292,10 +268,7 @@ def matmul_all_reduce_add_rms_norm(
             antiquant_scale=antiquant_scale, antiquant_offset=antiquant_offset,
             antiquant_group_size=antiquant_group_size,
         ),
-        Communication(
-            group=group, rank_size=rank_size, comm_turn=comm_turn, tile_rows=tile_rows,
-            limits=limits, tiling=tiling, trace=trace,
-        ),
+        Communication(**communication),
         (residual, gamma, np.float32(epsilon)),
         (y, norm_out),
     )  # fmt: skip
@@ -326,12 +299,14 @@ def _all_reduce_and_norm(
     return out, normal
 
 
-def _check_op(reduce_op: Any) -> None:
+def _check_op(reduce_op: object) -> None:
     if not (isinstance(reduce_op, str) and reduce_op == "sum"):
         raise ArgumentError(f"reduce_op must be 'sum', but got {shown(reduce_op)}")
 
 
-def _same_shape(name: str, value: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
+def _same_shape(
+    name: str, value: object, shape: tuple[int, int], dtype: np.dtype[np.generic]
+) -> Array:
     array = check_matrix(name, value, (dtype,))
     if array.shape != shape:
         raise ArgumentError(f"{name} must have shape {shape}, but got {array.shape}")
@@ -390,14 +365,14 @@ class _ReducedOperands(Operands):
                 raise ArgumentError("antiquant_scale must be given for int8 weights, but got None")
             return left, restore_weight(right, left.dtype, scale, offset, size)
         given = scale is not None or offset is not None
-        if given or check_integer("antiquant_group_size", size, 0):
+        if given or check.integer("antiquant_group_size", size, 0):
             raise ArgumentError(
                 f"antiquant_scale, antiquant_offset and antiquant_group_size must be left out where "
                 f"x1 is {left.dtype} and x2 {right.dtype}: they go with int8 weights alone"
             )
         return left, right
 
-    def dense_sources(self, x3: Tensor | None = None) -> dict[str, Any]:
+    def dense_sources(self, x3: Tensor | None = None) -> dict[str, object]:
         """Return the arrays that are read while results are written; column scales are copied before."""
         return {
             "x1": self.x1,
@@ -438,7 +413,7 @@ class _Reduction:
         communication: Communication,
         out: Tensor,
         norm: _Norm | None,
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
     ) -> None:
         """Multiply, reduce and normalise turn by turn; ``args`` are the operator's for tiling data."""
         m, n = self.shape

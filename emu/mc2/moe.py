@@ -9,24 +9,27 @@ from; those of one rank in the order of (t, j). So the order depends on the rout
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from emu.comm.errors import ArgumentError
+from emu.comm.world.checks import check
 from emu.comm.world.group import Group
 from emu.kernels.cast import cast
 from emu.kernels.core.messages import shown
 from emu.kernels.elementwise.rows import weighted_row_sum
 from emu.kernels.quant import dynamic_quantize, quantize
 from emu.mc2.arguments import (
+    BOOL,
     FLOAT32,
     HALVES,
     INT8,
+    INT32,
     Array,
+    Counts,
+    Tensor,
     check_array,
-    check_choice,
-    check_integer,
     find_group,
     local_memory,
 )
@@ -47,8 +50,6 @@ CUMULATIVE, COUNTS = range(2)
 MAX_EXPERTS = 1 << 20
 """Most experts of all ranks: tables have a word per expert."""
 
-_BOOL, _INT32 = np.dtype(np.bool_), np.dtype(np.int32)
-
 
 class DispatchResult(NamedTuple):
     """Result of :func:`moe_distribute_dispatch`."""
@@ -67,19 +68,19 @@ class DispatchResult(NamedTuple):
 
 
 def moe_distribute_dispatch(
-    x: Any,
-    expert_ids: Any,
+    x: Tensor,
+    expert_ids: Tensor,
     *,
     group: Group | str | None = None,
     moe_expert_num: int,
     quant_mode: int = NO_QUANT,
-    scales: Any = None,
-    x_active_mask: Any = None,
+    scales: Tensor | None = None,
+    x_active_mask: Tensor | None = None,
     expert_token_nums_type: int = COUNTS,
     global_bs: int = 0,
     expert_shard_type: int = 0,
     shared_expert_rank_num: int = 0,
-    group_tp: Any = None,
+    group_tp: str | None = None,
     tp_world_size: int = 0,
 ) -> DispatchResult:
     """Send each copy of each token to the rank of its expert.
@@ -125,12 +126,16 @@ def moe_distribute_dispatch(
     routing = Routing(members, expert_ids, moe_expert_num, x_active_mask, global_bs)
     routing.check_tokens("x", tokens)
     packer = Packer(tokens, routing, quant_mode, scales)
-    check_choice("expert_token_nums_type", expert_token_nums_type, (CUMULATIVE, COUNTS))
+    check.one_of(
+        "expert_token_nums_type",
+        check.integer("expert_token_nums_type", expert_token_nums_type),
+        (CUMULATIVE, COUNTS),
+    )
     h = tokens.shape[1]
     call = ExpertCall(
         operator="moe_distribute_dispatch",
-        alike={
-            **routing.alike,
+        invariants={
+            **routing.invariants,
             "h of x": h,
             "the dtype of x": tokens.dtype,
             "quant_mode": quant_mode,
@@ -139,28 +144,28 @@ def moe_distribute_dispatch(
     )
     exchange = call.agree(members, routing.owned, None)
     expand_x, dynamic_scales = _send_out(members, exchange, packer)
-    numbers = np.diff(exchange.routes.expert_starts)
+    numbers = np.diff(exchange.permutation.expert_starts)
     if expert_token_nums_type == CUMULATIVE:
         numbers = np.cumsum(numbers)
-    counts = exchange.routes.held.reshape(-1).astype(_INT32)
+    counts = exchange.permutation.held.reshape(-1).astype(INT32)
     return DispatchResult(expand_x, dynamic_scales, routing.index, numbers, counts)
 
 
 def moe_distribute_combine(
-    expand_x: Any,
-    expert_ids: Any,
-    expand_idx: Any,
-    ep_send_counts: Any,
-    expert_scales: Any,
+    expand_x: Tensor,
+    expert_ids: Tensor,
+    expand_idx: Tensor,
+    ep_send_counts: Counts,
+    expert_scales: Tensor,
     *,
     group: Group | str | None = None,
     moe_expert_num: int,
-    shared_expert_x: Any = None,
-    x_active_mask: Any = None,
+    shared_expert_x: Tensor | None = None,
+    x_active_mask: Tensor | None = None,
     global_bs: int = 0,
     expert_shard_type: int = 0,
     shared_expert_rank_num: int = 0,
-    group_tp: Any = None,
+    group_tp: str | None = None,
     tp_world_size: int = 0,
 ) -> Array:
     """Send the experts' rows back, and add up those of each token.
@@ -205,7 +210,7 @@ def moe_distribute_combine(
         extra = np.ascontiguousarray(check_array("shared_expert_x", shared_expert_x, shape, dtypes))
     call = ExpertCall(
         operator="moe_distribute_combine",
-        alike={**routing.alike, "h of expand_x": h, "the dtype of expand_x": rows.dtype},
+        invariants={**routing.invariants, "h of expand_x": h, "the dtype of expand_x": rows.dtype},
         row_bytes=h * rows.itemsize,
         names=("ep_send_counts", "expert_ids"),
         back=True,
@@ -216,39 +221,46 @@ def moe_distribute_combine(
 
 def _send_out(group: Group, exchange: RowExchange, packer: Packer) -> tuple[Array, Array | None]:
     """Pack and send turn by turn; return the received rows, by expert, and their scales."""
-    routes, turns = exchange.routes, exchange.turns
-    sent = np.empty((routes.owned_rows, packer.width), packer.dtype)
-    came = Staging(routes, turns, np.empty((routes.held_rows, packer.width), packer.dtype))
-    scales = np.empty(routes.owned_rows if packer.has_scales else 0, FLOAT32)
-    every: Turn = (0, routes.owned.shape[1])
+    permutation, turns = exchange.permutation, exchange.turns
+    sent = np.empty((permutation.owned_rows, packer.width), packer.dtype)
+    received = Staging(
+        permutation, turns, np.empty((permutation.held_rows, packer.width), packer.dtype)
+    )
+    scales = np.empty(permutation.owned_rows if packer.has_scales else 0, FLOAT32)
+    every: Turn = (0, permutation.owned.shape[1])
     with Hccl(group) as hccl:
         hccl.operator = "moe_distribute_dispatch"
         handles = [
-            exchange.post_out(hccl, sent, came.buffer(turn), turn, commit=False) for turn in turns
+            exchange.post_out(hccl, sent, received.buffer(turn), turn, commit=False)
+            for turn in turns
         ]
         for handle, turn in zip(handles, turns, strict=True):
-            for count, start in zip(*routes.owned_runs(turn), strict=True):
+            for count, start in zip(*permutation.owned_runs(turn), strict=True):
                 packer.pack(int(start), int(start + count), sent, scales)
             hccl.Commit(handle)
-        scales_came = None
+        received_scales = None
         if packer.has_scales:
-            scales_came = Staging(routes, [every], np.empty(routes.held_rows, FLOAT32))
-            last = exchange.post_out(hccl, scales, scales_came.buffer(every), every, commit=True)
+            received_scales = Staging(
+                permutation, [every], np.empty(permutation.held_rows, FLOAT32)
+            )
+            last = exchange.post_out(
+                hccl, scales, received_scales.buffer(every), every, commit=True
+            )
         for handle, turn in zip(handles, turns, strict=True):
             hccl.Wait(handle)
-            came.to_experts(turn)
-        if scales_came is None:
-            return came.rows, None
+            received.to_experts(turn)
+        if received_scales is None:
+            return received.rows, None
         hccl.Wait(last)
-        scales_came.to_experts(every)
-    return came.rows, scales_came.rows
+        received_scales.to_experts(every)
+    return received.rows, received_scales.rows
 
 
 def _send_back(group: Group, exchange: RowExchange, rows: Array) -> Array:
     """Send rows, which lie by expert, turn by turn; return this rank's own, by rank."""
-    routes, turns = exchange.routes, exchange.turns
-    held = Staging(routes, turns, rows)
-    back = np.empty((routes.owned_rows, rows.shape[1]), rows.dtype)
+    permutation, turns = exchange.permutation, exchange.turns
+    held = Staging(permutation, turns, rows)
+    back = np.empty((permutation.owned_rows, rows.shape[1]), rows.dtype)
     with Hccl(group) as hccl:
         hccl.operator = "moe_distribute_combine"
         handles = [exchange.post_back(hccl, held.buffer(turn), back, turn) for turn in turns]
@@ -270,21 +282,26 @@ class Routing:
         tokens: Token of each row, in that order.
         index: [bs * k], int32: the row of each copy, or -1.
         owned: [ranks, local experts], int64: rows for each expert.
-        alike: Values that must be the same on every rank, by name.
+        invariants: Values that must be the same on every rank, by name.
     """
 
     def __init__(
-        self, group: Group, expert_ids: Any, moe_expert_num: Any, mask: Any, global_bs: Any
+        self,
+        group: Group,
+        expert_ids: object,
+        moe_expert_num: object,
+        mask: object,
+        global_bs: object,
     ) -> None:
-        total = check_integer("moe_expert_num", moe_expert_num, 1, MAX_EXPERTS)
+        total = check.integer("moe_expert_num", moe_expert_num, 1, MAX_EXPERTS)
         if total % group.n_pes:
             raise ArgumentError(
                 f"moe_expert_num must be a multiple of the {group.n_pes} ranks of group "
                 f"{group.name!r}, and at least that, but got {total}"
             )
-        ids = check_array("expert_ids", expert_ids, ("bs", "k"), (_INT32,))
+        ids = check_array("expert_ids", expert_ids, ("bs", "k"), (INT32,))
         bs, k = self.shape = ids.shape
-        limit = check_integer("global_bs", global_bs, 0, MAX_ROWS)
+        limit = check.integer("global_bs", global_bs, 0, MAX_ROWS)
         if limit % group.n_pes:
             raise ArgumentError(
                 f"global_bs must be 0 or a multiple of the {group.n_pes} ranks, but got {limit}"
@@ -295,7 +312,7 @@ class Routing:
                 f"but got {limit}"
             )
         self.local_experts = total // group.n_pes
-        self.alike = {"moe_expert_num": total, "global_bs": limit}
+        self.invariants = {"moe_expert_num": total, "global_bs": limit}
         copies = np.flatnonzero(_active(mask, bs, k))
         chosen = ids.reshape(-1)[copies]
         wrong = np.flatnonzero((chosen < 0) | (chosen >= total))
@@ -309,8 +326,8 @@ class Routing:
         order = np.argsort(chosen.astype(np.uint16) if total <= 1 << 16 else chosen, kind="stable")
         self.experts = chosen[order]
         self.tokens = copies[order] // max(k, 1)
-        self.index = np.full(bs * k, -1, _INT32)
-        self.index[copies[order]] = np.arange(len(copies), dtype=_INT32)
+        self.index = np.full(bs * k, -1, INT32)
+        self.index[copies[order]] = np.arange(len(copies), dtype=INT32)
         counts = np.bincount(chosen, minlength=total).astype(np.int64)
         self.owned = counts.reshape(group.n_pes, self.local_experts)
 
@@ -322,7 +339,7 @@ class Routing:
                 f"shape {x.shape}"
             )
 
-    def check_held(self, name: str, counts: Any, rows: int) -> Array:
+    def check_held(self, name: str, counts: object, rows: int) -> Array:
         """Return the rows of each rank for each expert of this one, [ranks, local experts].
 
         Raises:
@@ -335,9 +352,9 @@ class Routing:
             )
         return held
 
-    def check_index(self, expand_idx: Any) -> None:
+    def check_index(self, expand_idx: object) -> None:
         """Check that an index is the one that the dispatch returns for this routing."""
-        given = check_array("expand_idx", expand_idx, (self.index.size,), (_INT32,))
+        given = check_array("expand_idx", expand_idx, (self.index.size,), (INT32,))
         wrong = np.flatnonzero(given != self.index)
         if len(wrong):
             t, j = divmod(int(wrong[0]), self.shape[1])
@@ -356,8 +373,12 @@ class Packer:
         has_scales: Whether each row has a scale.
     """
 
-    def __init__(self, x: Array, routing: Routing, quant_mode: int, scales: Any) -> None:
-        quant_mode = check_choice("quant_mode", quant_mode, (NO_QUANT, STATIC_QUANT, DYNAMIC_QUANT))
+    def __init__(self, x: Array, routing: Routing, quant_mode: int, scales: object) -> None:
+        quant_mode = check.one_of(
+            "quant_mode",
+            check.integer("quant_mode", quant_mode),
+            (NO_QUANT, STATIC_QUANT, DYNAMIC_QUANT),
+        )
         self._routing = routing
         self.width = x.shape[1]
         self.dtype = x.dtype if quant_mode == NO_QUANT else INT8
@@ -377,7 +398,7 @@ class Packer:
         else:
             self._x = np.ascontiguousarray(x)
 
-    def _smoothing(self, scales: Any) -> Array:
+    def _smoothing(self, scales: object) -> Array:
         """Return scales [experts, h]; one row for all of them is repeated without a copy."""
         experts = self._routing.owned.size
         scales = local_memory("scales", scales)
@@ -412,25 +433,28 @@ _PACK_ROWS = 64
 """Number of rows scaled at a time: their fp32 values must stay in the cache."""
 
 
-def _tokens(name: str, value: Any) -> Array:
+def _tokens(name: str, value: object) -> Array:
     array = check_array(name, value, ("rows", "h"), HALVES)
     if not array.shape[1]:
         raise ArgumentError(f"{name} must have rows of at least 1 element, but got {array.shape}")
     return array
 
 
-def _active(mask: Any, bs: int, k: int) -> Array:
+def _active(mask: object, bs: int, k: int) -> Array:
     """Return the mask of the copies that are sent, [bs * k]."""
     if mask is None:
-        return np.ones(bs * k, _BOOL)
+        return np.ones(bs * k, BOOL)
     mask = local_memory("x_active_mask", mask)
     by_copy = mask.ndim == 2
-    given = check_array("x_active_mask", mask, (bs, k) if by_copy else (bs,), (_BOOL,))
+    given = check_array("x_active_mask", mask, (bs, k) if by_copy else (bs,), (BOOL,))
     return given.reshape(-1) if by_copy else np.repeat(given, k)
 
 
 def _check_layout(
-    expert_shard_type: Any, shared_expert_rank_num: Any, group_tp: Any, tp_world_size: Any
+    expert_shard_type: object,
+    shared_expert_rank_num: object,
+    group_tp: object,
+    tp_world_size: object,
 ) -> None:
     """Raise an error for options that would change the results, but are not implemented."""
     unsupported = {
@@ -439,7 +463,7 @@ def _check_layout(
     }
     for name, value in unsupported.items():
         if type(value) is not int or value != 0:
-            check_integer(name, value, -1 << 70)
+            check.integer(name, value)
         if value != 0:
             raise ArgumentError(
                 f"{name} must be 0, since no ranks are set apart for shared experts, but got {value!r}; "
@@ -450,7 +474,7 @@ def _check_layout(
             f"group_tp must be None or empty, since tensor-parallel groups are not supported, but got "
             f"{shown(group_tp)}"
         )
-    if check_integer("tp_world_size", tp_world_size, -1 << 70) not in (0, 1):
+    if check.integer("tp_world_size", tp_world_size) not in (0, 1):
         raise ArgumentError(
             f"tp_world_size must be 0 or 1, since tensor-parallel groups are not supported, but got "
             f"{tp_world_size!r}"

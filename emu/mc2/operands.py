@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+import numpy.typing as npt
 
 from emu.comm.errors import ArgumentError
+from emu.comm.world.checks import check
 from emu.mc2.arguments import (
     HALVES,
     INT8,
     Array,
     Tensor,
-    check_flag,
     check_matrix,
     local_memory,
 )
@@ -41,7 +42,7 @@ class Operands:
     is_trans_b: bool
     x1_scale: Array | None = None
     x2_scale: Array | None = None
-    y_dtype: Any = None
+    y_dtype: npt.DTypeLike | None = None
     scale_names: tuple[str, str] = ("x1_scale", "x2_scale")
 
     def matrices(self, *, blocks: int = 1, weights: bool = False) -> tuple[Array, Array]:
@@ -54,11 +55,11 @@ class Operands:
         Raises:
             ArgumentError: Their shapes or dtypes do not fit.
         """
-        if check_flag("is_trans_a", self.is_trans_a):
+        if check.flag("is_trans_a", self.is_trans_a):
             raise ArgumentError(f"is_trans_a must be False, but got {self.is_trans_a!r}")
         left = check_matrix("x1", self.x1, (*HALVES, INT8))
         right = check_matrix("x2", self.x2, (left.dtype, INT8) if weights else (left.dtype,))
-        if check_flag("is_trans_b", self.is_trans_b):
+        if check.flag("is_trans_b", self.is_trans_b):
             right = right.T
         depth = left.shape[1] * blocks
         if right.shape[0] != depth:
@@ -83,7 +84,7 @@ class Operands:
         """Return the checked scales of the m rows of x1, or None."""
         return row_scales(self.scale_names[0], self.x1_scale, product, m)
 
-    def sources(self) -> dict[str, Any]:
+    def sources(self) -> dict[str, object]:
         """Return the arrays that are read, by the names that errors call them."""
         first, second = self.scale_names
         return {

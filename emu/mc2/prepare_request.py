@@ -12,9 +12,10 @@ from emu.comm.server.comm_kernel import MemoryRegion
 from emu.comm.server.server_end import ServerEnd
 from emu.comm.server.tasks import NAMES, NUMPY_DTYPES, REDUCE_OPS, REDUCED_DTYPES, REDUCING, extent
 from emu.comm.tiling.enums import HcclCommand, HcclDataType, HcclReduceOp
+from emu.comm.world.checks import check
 from emu.kernels.core.address import array_data
 from emu.kernels.core.messages import shown
-from emu.mc2.arguments import as_dtype, check_integer, local_memory
+from emu.mc2.arguments import local_memory
 
 Array = np.ndarray[Any, Any]
 
@@ -26,7 +27,7 @@ _KNOWN = "one of " + ", ".join(str(dtype) for dtype in _NUMBERS)
 MAX_COUNT = 1 << 48
 
 
-def locate(server: ServerEnd, name: str, value: Any) -> tuple[Array, MemoryRegion]:
+def locate(server: ServerEnd, name: str, value: object) -> tuple[Array, MemoryRegion]:
     """Return an array and where it lies.
 
     Raises:
@@ -44,15 +45,15 @@ def locate(server: ServerEnd, name: str, value: Any) -> tuple[Array, MemoryRegio
     return array, MemoryRegion(offset if in_heap else address, array.nbytes, in_heap)
 
 
-def data_type(name: str, value: Any) -> int:
+def data_type(name: str, value: object) -> int:
     """Return the number of a dtype given as HcclDataType, its number, or a NumPy dtype.
 
     Raises:
         ArgumentError: It is not one of these.
     """
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return check_integer(name, value, 0, len(NUMPY_DTYPES) - 1)
-    dtype = value if isinstance(value, np.dtype) else as_dtype(name, value, _KNOWN)
+        return check.integer(name, value, 0, len(NUMPY_DTYPES) - 1)
+    dtype = value if isinstance(value, np.dtype) else check.dtype(name, value)
     number = _NUMBERS.get(dtype)
     if number is None:
         raise ArgumentError(f"{name} must be {_KNOWN}, but got {shown(value)}")
@@ -71,15 +72,15 @@ class PrepareRequest:
         self,
         server: ServerEnd,
         command: HcclCommand,
-        count: Any,
-        repeat: Any,
-        dtype: Any,
+        count: object,
+        repeat: object,
+        dtype: object,
         *,
         count_name: str = "count",
     ) -> None:
         self.command, self.name = command, NAMES[command]
-        self.count = check_integer(f"{count_name} of {self.name}", count, 0, MAX_COUNT)
-        self.repeat = check_integer(f"repeat of {self.name}", repeat, 1, MAX_REPEAT)
+        self.count = check.integer(f"{count_name} of {self.name}", count, 0, MAX_COUNT)
+        self.repeat = check.integer(f"repeat of {self.name}", repeat, 1, MAX_REPEAT)
         self._given = None if dtype is None else data_type("dtype", dtype)
         self._server, self._n_pes = server, server.group.n_pes
         self.message = server.message()
@@ -87,7 +88,7 @@ class PrepareRequest:
         self.message["repeat"] = self.repeat
         self.kept: tuple[Array, ...] = ()
 
-    def set_operation(self, op: Any) -> None:
+    def set_operation(self, op: object) -> None:
         """Set the operation of a reduction."""
         try:
             number = HcclReduceOp(int(op)) if isinstance(op, int | np.integer) else None
@@ -99,20 +100,20 @@ class PrepareRequest:
             )
         self.message["op"] = int(number)
 
-    def set_stride(self, stride: Any = 0) -> tuple[int, int]:
+    def set_stride(self, stride: object = 0) -> tuple[int, int]:
         """Set strideCount; return the number of elements of input and output that the task spans."""
-        self.message["stride"] = check_integer(f"strideCount of {self.name}", stride, 0, MAX_COUNT)
+        self.message["stride"] = check.integer(f"strideCount of {self.name}", stride, 0, MAX_COUNT)
         return extent(self.message, self._n_pes)
 
-    def set_counts(self, side: str, counts: Any, displs: Any) -> int:
+    def set_counts(self, side: str, counts: object, displs: object) -> int:
         """Set the counts and displacements of one side; return the number of elements that they span."""
         names = (f"{side}Counts", "sdispls" if side == "send" else "rdispls")
         rows = []
         for name, values in zip(names, (counts, displs), strict=True):
-            flat = isinstance(values, list | tuple | range)
-            if not flat and not (isinstance(values, np.ndarray) and values.ndim == 1):
+            kinds = (list, tuple, range, np.ndarray)
+            if not isinstance(values, kinds) or getattr(values, "ndim", 1) != 1:
                 raise ArgumentError(f"{name} must be a list of integers, but got {shown(values)}")
-            row = [check_integer(f"{name}[{i}]", v, 0, MAX_COUNT) for i, v in enumerate(values)]
+            row = [check.integer(f"{name}[{i}]", v, 0, MAX_COUNT) for i, v in enumerate(values)]
             if len(row) != self._n_pes:
                 raise ArgumentError(
                     f"{name} must have {self._n_pes} elements, one per rank, but got {len(row)}"
@@ -140,7 +141,7 @@ class PrepareRequest:
             )
 
     def set_memory(
-        self, send: Any, recv: Any, sent: int, received: int, *, own: int | None = None
+        self, send: object, recv: object, sent: int, received: int, *, own: int | None = None
     ) -> None:
         """Set the two arrays.
 
@@ -171,14 +172,14 @@ class PrepareRequest:
             )
         if not target.flags.writeable:
             raise ArgumentError("recv must be writable, but got a read-only array")
-        self._check_apart(source, target, sent, received, own)
+        self._check_overlap(source, target, sent, received, own)
         message = self.message
         message["dtype"] = number
         for name, where in (("send", sends), ("recv", receives)):
             message[name], message[f"{name}_in_heap"] = where.address, where.in_heap
         self.kept = (source, target)
 
-    def _place(self, name: str, value: Any, needed: int) -> tuple[Array, MemoryRegion]:
+    def _place(self, name: str, value: object, needed: int) -> tuple[Array, MemoryRegion]:
         array, where = locate(self._server, f"{name} of {self.name}", value)
         if array.size < needed:
             raise ArgumentError(
@@ -187,7 +188,7 @@ class PrepareRequest:
             )
         return array, where
 
-    def _check_apart(
+    def _check_overlap(
         self, source: Array, target: Array, sent: int, received: int, own: int | None
     ) -> None:
         size = source.itemsize

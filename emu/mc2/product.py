@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from emu.comm.errors import ArgumentError
+from emu.comm.world.checks import check
 from emu.kernels.cast import cast
-from emu.kernels.core.dtypes import BFLOAT16
 from emu.kernels.core.messages import shown
 from emu.kernels.matmul import Packed, matmul
 from emu.kernels.quant import dequantize
@@ -21,12 +19,11 @@ from emu.mc2.arguments import (
     INT32,
     Array,
     check_half_dtype,
-    check_integer,
     check_vector,
     local_memory,
 )
 
-_SCALES = (FLOAT32, FLOAT16, BFLOAT16)
+_SCALES = (FLOAT32, *HALVES)
 _OFFSETS = (*_SCALES, INT32, INT8)
 
 
@@ -47,11 +44,11 @@ class Product:
     def __init__(
         self,
         x2: Array,
-        bias: Any,
+        bias: object,
         *,
         scale_name: str = "x2_scale",
-        scale: Any = None,
-        dtype: Any = None,
+        scale: object = None,
+        dtype: object = None,
     ) -> None:
         n = x2.shape[1]
         self.x2 = x2
@@ -107,7 +104,7 @@ class Product:
 
 
 def restore_weight(
-    x2: Array, dtype: np.dtype[Any], scale: Any, offset: Any, group_size: int
+    x2: Array, dtype: np.dtype[np.generic], scale: object, offset: object, group_size: int
 ) -> Array:
     """Turn an int8 weight into ``(x2 + offset) * scale``, in fp32 with one rounding to ``dtype``.
 
@@ -122,7 +119,7 @@ def restore_weight(
         ArgumentError: Shapes or dtypes do not fit.
     """
     k, n = x2.shape
-    group_size = check_integer("antiquant_group_size", group_size, 0)
+    group_size = check.integer("antiquant_group_size", group_size, 0)
     if dtype not in HALVES:
         raise ArgumentError(f"x1 must have dtype float16 or bfloat16 here, but got {dtype}")
     if group_size == 0:
@@ -150,9 +147,9 @@ def restore_weight(
 
 def _grouped(
     name: str,
-    value: Any,
+    value: object,
     shape: tuple[int, int],
-    dtypes: tuple[np.dtype[Any], ...],
+    dtypes: tuple[np.dtype[np.generic], ...],
     group_size: int,
 ) -> Array:
     array = local_memory(name, value)
@@ -164,7 +161,7 @@ def _grouped(
     return array
 
 
-def row_scales(name: str, value: Any, product: Product, m: int) -> Array | None:
+def row_scales(name: str, value: object, product: Product, m: int) -> Array | None:
     """Return a scale for each of m rows of an int8 x1, or None."""
     if value is not None and product.scale is None:
         raise ArgumentError(

@@ -13,24 +13,17 @@ from typing import Any
 import numpy as np
 
 from emu.comm.errors import ArgumentError
-from emu.kernels.core.dtypes import BFLOAT16
+from emu.kernels.core.dtypes import ALL, BY_NAME, DTYPES
 from emu.kernels.core.messages import shown
-from emu.mc2.arguments import check_real
+from emu.mc2.arguments import check_finite
 
-_DTYPES: dict[str, np.dtype[Any]] = {
-    "bfloat16": BFLOAT16,
-    "bf16": BFLOAT16,
-    "float": np.dtype(np.float32),
-    "fp16": np.dtype(np.float16),
-    "fp32": np.dtype(np.float32),
-    **{
-        name: np.dtype(name)
-        for name in (
-            "float16", "float32", "float64", "double", "bool", "int8", "int16", "int32", "int64",
-            "uint8", "uint16", "uint32", "uint64",
-        )
-    },
-}  # fmt: skip
+# Published files name a dtype as NumPy, as HCCL or as C does.
+_DTYPES = {
+    **{dtype.name: dtype for dtype in DTYPES},
+    **{d.hccl.lower(): d.numpy for d in ALL if d.hccl is not None},
+    "float": BY_NAME["float32"].numpy,
+    "double": BY_NAME["float64"].numpy,
+}
 _ATTRIBUTE_TYPES = {
     "bool": bool,
     "int": int,
@@ -76,7 +69,7 @@ class TensorPrototype:
     name: str
     required: bool
     dynamic: bool
-    types: tuple[np.dtype[Any], ...]
+    types: tuple[np.dtype[np.generic], ...]
     formats: tuple[str, ...]
 
 
@@ -94,7 +87,7 @@ class AttributePrototype:
     name: str
     required: bool
     type: str
-    default: Any
+    default: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +154,9 @@ class OperatorPrototype:
         return names.index(name)
 
     def bind(
-        self, args: Mapping[str, Any] | Sequence[Any], attrs: Mapping[str, Any] | None = None
+        self,
+        args: Mapping[str, object] | Sequence[object],
+        attrs: Mapping[str, object] | None = None,
     ) -> Bound:
         """Check the arguments of one call, and fill in the defaults of attributes.
 
@@ -200,7 +195,7 @@ class OperatorPrototype:
             )
         return Bound(inputs, attributes)
 
-    def _inputs(self, args: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+    def _inputs(self, args: Mapping[str, object] | Sequence[object]) -> dict[str, object]:
         """Return the inputs by name, in order, with dtypes that go together."""
         found = self._named(args)
         columns = set(range(max((len(tensor.types) for tensor in self.inputs), default=0)))
@@ -211,13 +206,17 @@ class OperatorPrototype:
                 if tensor.required:
                     raise ArgumentError(f"{where} must be given, but got None")
                 continue
-            if tensor.dynamic and not isinstance(value, list | tuple):
+            if not tensor.dynamic:
+                parts: Sequence[object] = (value,)
+            elif isinstance(value, list | tuple):
+                parts = value
+            else:
                 raise ArgumentError(f"{where} must be a list of arrays, but got {shown(value)}")
-            for one in value if tensor.dynamic else (value,):
+            for one in parts:
                 columns &= _columns(where, tensor, one, columns)
         return found
 
-    def _named(self, args: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+    def _named(self, args: Mapping[str, object] | Sequence[object]) -> dict[str, object]:
         """Return the inputs by name, None for those that were left out."""
         names = [tensor.name for tensor in self.inputs]
         if isinstance(args, Mapping):
@@ -240,7 +239,7 @@ class OperatorPrototype:
         return dict(zip(names, [*args, *[None] * (len(names) - len(args))], strict=True))
 
 
-def _columns(where: str, tensor: TensorPrototype, value: Any, before: set[int]) -> set[int]:
+def _columns(where: str, tensor: TensorPrototype, value: object, before: set[int]) -> set[int]:
     """Return the positions of a tensor's types that fit its dtype; one must be in ``before``."""
     dtype = getattr(value, "dtype", None)
     if not isinstance(dtype, np.dtype):
@@ -257,12 +256,12 @@ def _columns(where: str, tensor: TensorPrototype, value: Any, before: set[int]) 
     return fits
 
 
-def _attribute_value(where: str, kind: str, value: Any) -> Any:
+def _attribute_value(where: str, kind: str, value: object) -> object:
     expected = _ATTRIBUTE_TYPES[kind]
     if expected is int and isinstance(value, np.integer):
         value = int(value)
     if expected is float and isinstance(value, int | np.floating) and not isinstance(value, bool):
-        value = check_real(where, value)
+        value = check_finite(where, value)
     if expected is list and isinstance(value, list | tuple):
         return [
             _attribute_value(f"{where}[{i}]", _ITEM_TYPES[kind], one) for i, one in enumerate(value)
@@ -332,7 +331,7 @@ def _text(source: str | Path) -> tuple[str, str]:
         ) from None
 
 
-def _repaired(where: str, kind: str, entry: Any, typos: _Typos) -> dict[str, Any]:
+def _repaired(where: str, kind: str, entry: object, typos: _Typos) -> dict[str, object]:
     """Return an object with known typos corrected; other unknown keys are errors."""
     if not isinstance(entry, dict):
         raise ArgumentError(f"{where} must be an object, but got {type(entry).__name__}")
@@ -351,7 +350,7 @@ def _repaired(where: str, kind: str, entry: Any, typos: _Typos) -> dict[str, Any
     return repaired
 
 
-def _operator(where: str, entry: Any, typos: _Typos) -> OperatorPrototype:
+def _operator(where: str, entry: object, typos: _Typos) -> OperatorPrototype:
     fields = _repaired(where, "operator", entry, typos)
     name = _string(where, "op", fields.get("op"))
     parts = {}
@@ -377,13 +376,13 @@ def _operator(where: str, entry: Any, typos: _Typos) -> OperatorPrototype:
     return prototype
 
 
-def _string(where: str, key: str, value: Any) -> str:
+def _string(where: str, key: str, value: object) -> str:
     if not isinstance(value, str) or not value:
         raise ArgumentError(f"{key} of {where} must be a name, but got {value!r}")
     return value
 
 
-def _kind(where: str, value: Any) -> str:
+def _kind(where: str, value: object) -> str:
     if not isinstance(value, str) or value not in _KINDS:
         raise ArgumentError(
             f"param_type of {where} must be one of {', '.join(_KINDS)}, but got {value!r}"
@@ -392,7 +391,7 @@ def _kind(where: str, value: Any) -> str:
     return kind
 
 
-def _tensor(where: str, entry: Any, typos: _Typos) -> TensorPrototype:
+def _tensor(where: str, entry: object, typos: _Typos) -> TensorPrototype:
     fields = _repaired(where, "tensor", entry, typos)
     name = _string(where, "name", fields.get("name"))
     kind = _kind(where, fields.get("param_type", "required"))
@@ -413,7 +412,7 @@ def _tensor(where: str, entry: Any, typos: _Typos) -> TensorPrototype:
     return TensorPrototype(name, kind == "required", kind == "dynamic", dtypes, tuple(formats))
 
 
-def _attribute(where: str, entry: Any, typos: _Typos) -> AttributePrototype:
+def _attribute(where: str, entry: object, typos: _Typos) -> AttributePrototype:
     fields = _repaired(where, "attribute", entry, typos)
     name = _string(where, "name", fields.get("name"))
     kind = _kind(where, fields.get("param_type", "required"))

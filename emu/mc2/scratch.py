@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -34,7 +33,9 @@ def _capacity(elements: int) -> int:
     return max(_LEAST, 1 << (elements - 1).bit_length())
 
 
-def symmetric(group: Group, purpose: str, elements: int, dtype: np.dtype[Any]) -> SymmetricArray:
+def symmetric(
+    group: Group, purpose: str, elements: int, dtype: np.dtype[np.generic]
+) -> SymmetricArray:
     """Return uninitialised symmetric memory of ``elements`` elements.
 
     Every member calls it with the same arguments, and none waits for another. The memory belongs to this group
@@ -54,7 +55,7 @@ def symmetric(group: Group, purpose: str, elements: int, dtype: np.dtype[Any]) -
         return array[:elements]
 
 
-def private(purpose: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def private(purpose: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
     """Return uninitialised memory of this thread, valid until its next call for this purpose."""
     elements = int(np.prod(shape))
     name = f"{purpose}.{dtype}"

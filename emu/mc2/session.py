@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -22,15 +22,30 @@ from emu.mc2.product import Product
 from emu.mc2.spans import Span, computing
 from emu.mc2.splitting import TileSplit, split_rows, turns_worth
 
+if TYPE_CHECKING:
+    from emu.mc2.hccl import Hccl
+
 _LARGE_ROWS = 384
 """Rows from which a product packs its weight at no cost: each packed part is used while still in the cache."""
 
 
-def _hccl_type() -> Any:
+def _hccl_type() -> type[Hccl]:
     """Return the class that talks to the communication server, which loads Numba."""
     from emu.mc2.hccl import Hccl
 
     return Hccl
+
+
+class CommunicationOptions(TypedDict, total=False):
+    """Keyword arguments of a dense operator that control its communication: those of :class:`Communication`."""
+
+    group: Group | str | None
+    rank_size: int
+    comm_turn: int
+    tile_rows: int | None
+    limits: HardwareLimits | None
+    tiling: bytes | None
+    trace: list[Span] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +65,13 @@ class Communication:
         trace: List to which the spans of this PE's computation and communication are appended, or None.
     """
 
-    group: Group | str | None
-    rank_size: int
-    comm_turn: int
-    tile_rows: int | None
-    limits: HardwareLimits | None
-    tiling: bytes | None
-    trace: list[Span] | None
+    group: Group | str | None = None
+    rank_size: int = 0
+    comm_turn: int = 0
+    tile_rows: int | None = None
+    limits: HardwareLimits | None = None
+    tiling: bytes | None = None
+    trace: list[Span] | None = None
 
     def members(self) -> Group:
         """Return the group that is meant.
@@ -107,7 +122,7 @@ class Operator:
         assert array is not None
         return _label(self.name, name, array.shape, array.dtype, split.turns)
 
-    def check(self, group: Group, tiling: Any, trace: Any) -> None:
+    def check(self, group: Group, tiling: object, trace: object) -> None:
         """Check the trace and the tiling data.
 
         Raises:
@@ -132,7 +147,7 @@ class Operator:
 
 @functools.lru_cache(maxsize=256)
 def _label(
-    operator: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], turns: int
+    operator: str, name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic], turns: int
 ) -> str:
     count = "1 turn" if turns == 1 else f"{turns} turns"
     return f"{operator}({name} {list(shape)} {dtype}, {count})"
@@ -146,7 +161,7 @@ class Session:
         split: Rows of each turn.
     """
 
-    def __init__(self, hccl: Any, split: TileSplit, pe: int, trace: list[Span] | None) -> None:
+    def __init__(self, hccl: Hccl, split: TileSplit, pe: int, trace: list[Span] | None) -> None:
         self.hccl = hccl
         self.split = split
         self._pe = pe
@@ -219,7 +234,7 @@ def session(
     split: TileSplit,
     operator: Operator,
     communication: Communication,
-    args: tuple[Any, ...],
+    args: tuple[object, ...],
 ) -> Iterator[Session]:
     """Open a session; its end waits for all tasks and adds the server's spans to the trace.
 
@@ -235,8 +250,7 @@ def session(
     """
     tiling, trace = communication.tiling, communication.trace
     operator.check(group, tiling, trace)
-    more = {} if tiling is None else {"tiling": tiling, "args": args}
-    with _hccl_type()(group, **more) as hccl:
+    with _hccl_type()(group, tiling, args) as hccl:
         hccl.operator = operator.label(split)
         call = Session(hccl, split, group.my_pe, trace)
         yield call

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Span:
 
 
 @contextlib.contextmanager
-def computing(trace: list[Any] | None, pe: int, name: str, turn: int) -> Iterator[None]:
+def computing(trace: list[Span] | None, pe: int, name: str, turn: int) -> Iterator[None]:
     """Append the block's span to ``trace``, if there is one."""
     if trace is None:
         yield

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from emu.comm.errors import ArgumentError
 from emu.comm.link_model import Link
-from emu.mc2.arguments import check_integer
+from emu.comm.world.checks import check
 
 MAX_REPEAT = 255
 """Most turns of one task of the communication server."""
@@ -75,10 +75,10 @@ class TileSplit:
     tails: int = 0
 
     def __post_init__(self) -> None:
-        check_integer("tile", self.tile, 1)
-        check_integer("tiles", self.tiles, 1)
-        check_integer("tail", self.tail, 0)
-        check_integer("tails", self.tails, 0)
+        check.integer("tile", self.tile, 1)
+        check.integer("tiles", self.tiles, 1)
+        check.integer("tail", self.tail, 0)
+        check.integer("tails", self.tails, 0)
         if bool(self.tail) != bool(self.tails):
             raise ArgumentError(
                 f"tail and tails must both be 0 or both be more, but got {self.tail} and {self.tails}"
@@ -124,8 +124,8 @@ class TileSplit:
         Raises:
             ArgumentError: ``rows`` is below 1, or ``tile`` not in [1, rows].
         """
-        rows = check_integer("rows", rows, 1)
-        tile = check_integer("tile_rows", tile, 1, rows)
+        rows = check.integer("rows", rows, 1)
+        tile = check.integer("tile_rows", tile, 1, rows)
         tiles, tail = divmod(rows, tile)
         return cls(tile, tiles, tail, 1 if tail else 0)
 
@@ -138,8 +138,8 @@ class TileSplit:
         Raises:
             ArgumentError: ``rows`` is below 1, or ``turns`` not in [1, rows].
         """
-        rows = check_integer("rows", rows, 1)
-        turns = check_integer("comm_turn", turns, 0)
+        rows = check.integer("rows", rows, 1)
+        turns = check.integer("comm_turn", turns, 0)
         if not 1 <= turns <= rows:
             raise ArgumentError(
                 f"comm_turn must be in [0, {rows}] for {rows} rows, but got {turns}"
@@ -156,8 +156,8 @@ class TileSplit:
         Raises:
             ArgumentError: ``rows`` is below 1, or ``turns`` below 0.
         """
-        rows = check_integer("rows", rows, 1)
-        turns = max(1, check_integer("turns", turns, 0))
+        rows = check.integer("rows", rows, 1)
+        turns = max(1, check.integer("turns", turns, 0))
         tile = max(1, round(rows / (turns * UNIT))) * UNIT
         if turns <= 1 or tile >= rows:
             return cls(rows, 1)
@@ -186,9 +186,9 @@ def split_rows(rows: int, comm_turn: int, tile_rows: int | None, worth: int) -> 
     Raises:
         ArgumentError: The number of turns or rows is impossible, or both are given.
     """
-    comm_turn = check_integer("comm_turn", comm_turn, 0)
+    comm_turn = check.integer("comm_turn", comm_turn, 0)
     if tile_rows is not None:
-        tile_rows = check_integer("tile_rows", tile_rows, 1, rows)
+        tile_rows = check.integer("tile_rows", tile_rows, 1, rows)
         if comm_turn:
             raise ArgumentError(f"comm_turn must be 0 with tile_rows, but got {comm_turn}")
         split = TileSplit.by_rows(rows, tile_rows)

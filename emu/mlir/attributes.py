@@ -6,33 +6,15 @@ kept as their text (``DialectAttr``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from emu.mlir.base import Attribute, Type
-from emu.mlir.dense import dense_text
+from emu.mlir.base import Attribute as Attribute  # noqa: PLC0414  # offered with its subclasses
+from emu.mlir.base import Type
+from emu.mlir.dense import dense_text, element_bytes
 from emu.mlir.floats import float_text
 from emu.mlir.literals import key_text, quoted, symbol_text
-from emu.mlir.types import FloatType, IntegerType
-
-__all__ = [
-    "ArrayAttr",
-    "Attribute",
-    "BoolAttr",
-    "DenseArrayAttr",
-    "DenseElementsAttr",
-    "DialectAttr",
-    "DictAttr",
-    "FloatAttr",
-    "IntegerAttr",
-    "RawAttr",
-    "StringAttr",
-    "SymbolRefAttr",
-    "TypeAttr",
-    "UnitAttr",
-    "entries_text",
-]
-
+from emu.mlir.types import FloatType, IntegerType, TensorType
 
 _BOOL = IntegerType(1)
 _I64 = IntegerType(64)
@@ -184,6 +166,18 @@ class DenseElementsAttr(Attribute):
     data: bytes
     type: Type
     splat: bool
+
+    @staticmethod
+    def of(
+        values: Sequence[int], shape: tuple[int, ...], element: Type = _I64
+    ) -> DenseElementsAttr:
+        """Make a tensor of integers, row-major; equal ones make a splat."""
+        width = element_bytes(element) or 1
+        mask = (1 << 8 * width) - 1  # two's complement of negative numbers
+        splat = bool(values) and all(value == values[0] for value in values)
+        kept = values[:1] if splat else values
+        data = b"".join((value & mask).to_bytes(width, "little") for value in kept)
+        return DenseElementsAttr(data, TensorType(shape, element), splat)
 
     def __str__(self) -> str:
         return f"{dense_text(self)} : {self.type}"

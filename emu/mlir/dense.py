@@ -101,6 +101,15 @@ def element_values(attribute: DenseData) -> Iterator[int]:
         yield int.from_bytes(data[start : start + width], "little")
 
 
+def integer_values(attribute: DenseData) -> tuple[int, ...]:
+    """Return the elements, row-major, as signed integers; a splat is repeated."""
+    shape, element = shape_and_element(attribute.type)
+    width, data = element_bytes(element) or 1, attribute.data
+    starts = range(0, len(data), width)
+    values = tuple(int.from_bytes(data[i : i + width], "little", signed=True) for i in starts)
+    return values * math.prod(shape) if attribute.splat else values
+
+
 def _element_texts(attribute: DenseData, element: Type) -> list[str]:
     if isinstance(element, ComplexType):
         parts = [_element_text(bits, element.element) for bits in element_values(attribute)]

@@ -33,7 +33,7 @@ class Dominance:
             return upper is lower
         tree = self._tree(region)
         if lower not in tree:
-            return True
+            return True  # no path reaches ``lower``
         while lower is not upper:
             above = tree[lower]
             if above is lower:
@@ -91,10 +91,12 @@ def _dominators(entry: Block) -> dict[Block, Block]:
     for block in order:
         for successor in _successors(block):
             predecessors[successor].append(block)
+    # The entry is its own dominator: that ends the walks up the tree.
     tree = {entry: entry}
     changed = True
     while changed:
         changed = False
+        # Predecessors come first, except along back edges, which need another round.
         for block in reversed(order[:-1]):
             known = [p for p in predecessors[block] if p in tree]
             best = known[0]

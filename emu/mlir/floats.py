@@ -77,15 +77,10 @@ def value_of(bits: int, name: str) -> Fraction | float:
     f = FORMATS[name]
     sign = bits >> (f.width - 1) & 1 if f.signed else 0
     mantissa = bits & ((1 << f.mantissa) - 1)
-    top = (1 << f.exponent) - 1
-    exponent = bits >> f.mantissa & top
-    if f.special == "ieee" and exponent == top:
-        fraction = mantissa & ((1 << (f.mantissa - 1)) - 1) if f.explicit else mantissa
-        return math.nan if fraction else (-math.inf if sign else math.inf)
-    if f.special == "fn" and exponent == top and mantissa == (1 << f.mantissa) - 1:
-        return math.nan
-    if f.special == "fnuz" and sign and not exponent and not mantissa:
-        return math.nan
+    exponent = bits >> f.mantissa & ((1 << f.exponent) - 1)
+    special = _special_value(f, sign, exponent, mantissa)
+    if special is not None:
+        return special
     fraction_bits = f.precision - 1
     if f.explicit or (exponent == 0 and f.mantissa):
         scale = max(exponent, 1)
@@ -97,6 +92,19 @@ def value_of(bits: int, name: str) -> Fraction | float:
     power = scale - f.bias - fraction_bits
     magnitude = Fraction(mantissa) * (Fraction(2) ** power)
     return -magnitude if sign else magnitude
+
+
+def _special_value(f: FloatFormat, sign: int, exponent: int, mantissa: int) -> float | None:
+    """Return the infinity or NaN that an encoding stands for, or None."""
+    is_top = exponent == (1 << f.exponent) - 1
+    if f.special == "ieee" and is_top:
+        fraction = mantissa & ((1 << (f.mantissa - 1)) - 1) if f.explicit else mantissa
+        return math.nan if fraction else (-math.inf if sign else math.inf)
+    if f.special == "fn" and is_top and mantissa == (1 << f.mantissa) - 1:
+        return math.nan
+    if f.special == "fnuz" and sign and not exponent and not mantissa:
+        return math.nan
+    return None
 
 
 def bits_of(value: Fraction | float, name: str) -> int:

@@ -12,25 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeGuard
 
-from emu.mlir.base import Attribute, Type
+from emu.mlir.base import Attribute
+from emu.mlir.base import Type as Type  # noqa: PLC0414  # offered with its subclasses
 from emu.mlir.floats import FORMATS
-
-__all__ = [
-    "ComplexType",
-    "DialectType",
-    "FloatType",
-    "FunctionType",
-    "IndexType",
-    "IntegerType",
-    "NoneType",
-    "TensorType",
-    "TupleType",
-    "Type",
-    "UnrankedTensorType",
-    "is_static_tensor",
-    "scalar_type",
-]
-
 
 _INTEGER = re.compile(r"(si|ui|i)([1-9][0-9]*)")
 

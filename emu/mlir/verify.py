@@ -35,6 +35,30 @@ def verify(op: Operation, diagnostics: Diagnostics) -> bool:
         return not op.regions or _dominance(op, diagnostics)
 
 
+def verified_state(op: Operation) -> list[object]:
+    """Return all that the verifier reads of an operation and of those in it.
+
+    If two states of an operation are equal, then either is valid as the other is; taking one costs a
+    small part of a verification. It holds objects, not copies: types and attributes do not change,
+    and operations, values and blocks are told apart by identity.
+    """
+    state: list[object] = []
+    for each in op.walk():
+        state += (
+            *(each, each.name, each.parent, each._operands.copy(), each.successors.copy()),
+            [(result, result.type, *result._uses) for result in each.results],
+            tuple(each.properties.items()),
+            tuple(each.attributes.items()),
+        )
+        for region in each.regions:
+            state.append(region)
+            for block in region.blocks:
+                # An operation between blocks, or moved to another one, has another parent above.
+                arguments = [(value, value.type, *value._uses) for value in block.arguments]
+                state += (block, block.parent, arguments)
+    return state
+
+
 def _structure(op: Operation, diagnostics: Diagnostics) -> bool:
     known = definition(op.name)
     if not _entrance(op, known, diagnostics):
@@ -84,15 +108,8 @@ def _known(op: Operation, diagnostics: Diagnostics) -> bool:
 
 def _block(block: Block, diagnostics: Diagnostics, isolated: list[Operation]) -> bool:
     parent = block.parent_op
-    region = block.parent
-    free = (
-        parent is not None
-        and region is not None
-        and len(region.blocks) == 1
-        and (parent.name in _NO_TERMINATOR or not definition(parent.name).name)
-    )
     if block.first is None:
-        if free or parent is None:
+        if parent is None or _needs_no_terminator(block):
             return True
         diagnostics.error(parent.location, "empty block: expect at least a terminator")
         return False
@@ -107,11 +124,24 @@ def _block(block: Block, diagnostics: Diagnostics, isolated: list[Operation]) ->
             isolated.append(op)
         elif not _structure(op, diagnostics):
             return False
+    return _last(block, diagnostics)
+
+
+def _needs_no_terminator(block: Block) -> bool:
+    """Return whether a block is the only one of a module or of an unknown operation's region."""
+    parent, region = block.parent_op, block.parent
+    if parent is None or region is None or len(region.blocks) != 1:
+        return False
+    return parent.name in _NO_TERMINATOR or not definition(parent.name).name
+
+
+def _last(block: Block, diagnostics: Diagnostics) -> bool:
+    """Verify that a block ends with a terminator, which stays in its region."""
     last = block.terminator
-    if any(successor.parent is not region for successor in last.successors):
+    if any(successor.parent is not block.parent for successor in last.successors):
         return last.emit_op_error(diagnostics, "branching to block of a different region")
     known = definition(last.name)
-    if free or known.terminator or not known.name:
+    if known.terminator or not known.name or _needs_no_terminator(block):
         return True
     diagnostics.error(last.location, f"block with no terminator, has {_one_line(last)}")
     return False
@@ -224,10 +254,6 @@ def _find_violation(top: Operation, diagnostics: Diagnostics) -> bool:
     return True
 
 
-def _error_of_unlinked(op: Operation, diagnostics: Diagnostics) -> None:
-    diagnostics.emit(_error(op, "operation's operand is unlinked"))
-
-
 def _is_closed(isolated: Operation, diagnostics: Diagnostics) -> bool:
     """Verify that the operations in an isolated one use only values that are defined there."""
     for region in isolated.regions:
@@ -239,7 +265,7 @@ def _is_closed(isolated: Operation, diagnostics: Diagnostics) -> bool:
                         home = value.parent_block
                         if home is None and value.defining_op is None:
                             # A name that was used and never defined.
-                            _error_of_unlinked(op, diagnostics)
+                            diagnostics.emit(_error(op, "operation's operand is unlinked"))
                             return False
                         if home is None or not _is_ancestor(region, home.parent):
                             error = _error(
@@ -265,23 +291,23 @@ def _report_dominance(op: Operation, index: int, value: Value, diagnostics: Diag
         number = other.blocks.index(value.owner) if other is not None else 0
         error.note(
             f"operand defined as a block argument (block #{number}"
-            f"{_relation(region, other, 'in', 'neither')})",
+            f"{_relation(region, other, 'neither')})",
             parent.location if parent is not None else None,
         )
     elif value.defining_op is not None:
         where = " (op in the same block" if block is op.parent else ""
-        where = where or f" (op{_relation(region, other, 'in', 'is neither')}"
+        where = where or f" (op{_relation(region, other, 'is neither')}"
         error.note(f"operand defined here{where})", value.defining_op.location)
     diagnostics.emit(error)
 
 
-def _relation(user: Region | None, owner: Region | None, word: str, neither: str) -> str:
+def _relation(user: Region | None, owner: Region | None, neither: str) -> str:
     if user is owner:
-        return f" {word} the same region"
+        return " in the same region"
     if _is_ancestor(owner, user):
-        return f" {word} a parent region"
+        return " in a parent region"
     if _is_ancestor(user, owner):
-        return f" {word} a child region"
+        return " in a child region"
     return f" {neither} in a parent nor in a child region"
 
 

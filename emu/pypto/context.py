@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from emu.kernels.core.messages import shown
 from emu.pypto.errors import ArgumentError
@@ -79,7 +79,7 @@ class Context:
 CONTEXT = Context()
 
 
-def check_schedule(schedule: Any, seed: Any) -> None:
+def check_schedule(schedule: object, seed: object) -> None:
     """Raise an error unless these are a schedule and a seed of one."""
     if not isinstance(schedule, str) or schedule not in ("program", "random"):
         raise ArgumentError(f'schedule must be "program" or "random", but got {shown(schedule)}')

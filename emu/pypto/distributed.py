@@ -6,9 +6,9 @@ scalar reads, loops and ifs order nodes: source order alone implies no ordering.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
 
@@ -377,7 +377,7 @@ def _mixed(src: Tensor, dst: ShmemTensor, put_op: AtomicType) -> bool:
     )
 
 
-def _check_place(shape: Shape, offsets: Any, dst: ShmemTensor) -> Shape:
+def _check_place(shape: Shape, offsets: Iterable[SupportsIndex], dst: ShmemTensor) -> Shape:
     """Check that a source fits at ``offsets``; return the corner in the whole data."""
     try:
         low = tuple(map(index, offsets)) if type(offsets) in _LISTS else as_ints(offsets, "offsets")
@@ -405,7 +405,7 @@ def _check_place(shape: Shape, offsets: Any, dst: ShmemTensor) -> Shape:
     return tuple(map(int.__add__, low, dst.low))
 
 
-def _check_pe(pe: Any, n_pes: int, argument: str) -> int:
+def _check_pe(pe: SupportsIndex, n_pes: int, argument: str) -> int:
     try:
         number = index(pe)
     except TypeError:
@@ -418,7 +418,7 @@ def _check_pe(pe: Any, n_pes: int, argument: str) -> int:
     return number
 
 
-def _check_int32(value: Any, argument: str) -> int:
+def _check_int32(value: object, argument: str) -> int:
     number = as_int(value, argument)
     if not INT32_MIN <= number <= INT32_MAX:
         raise ArgumentError(
@@ -432,7 +432,7 @@ def _rows(memory: Memory, words: SymmetricArray, row: int) -> str:
     return f"{slots_of(memory, words).view}, src_pe {row}"
 
 
-def _check_pred(pred: Any, src: Tensor | None) -> set[Node]:
+def _check_pred(pred: object, src: Tensor | None) -> set[Node]:
     if not isinstance(pred, list | tuple):
         raise ArgumentError(f"pred must be a list of tensors, but got {type(pred).__name__}")
     found: set[Node] = set()

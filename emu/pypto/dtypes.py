@@ -5,9 +5,10 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 
+from emu.kernels.core.dtypes import BY_NAME
 from emu.kernels.core.messages import shown
 from emu.pypto.errors import DTypeError
 
@@ -17,16 +18,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 class DataType(enum.Enum):
     """Data type of a tensor; the value is the NumPy dtype that holds it."""
 
-    DT_BOOL = np.dtype(np.bool_)
-    DT_UINT8 = np.dtype(np.uint8)
-    DT_INT8 = np.dtype(np.int8)
-    DT_INT16 = np.dtype(np.int16)
-    DT_INT32 = np.dtype(np.int32)
-    DT_INT64 = np.dtype(np.int64)
-    DT_FP16 = np.dtype(np.float16)
-    DT_BF16 = np.dtype(ml_dtypes.bfloat16)
-    DT_FP32 = np.dtype(np.float32)
-    DT_FP64 = np.dtype(np.float64)
+    DT_BOOL = BY_NAME["bool"].numpy
+    DT_UINT8 = BY_NAME["uint8"].numpy
+    DT_INT8 = BY_NAME["int8"].numpy
+    DT_INT16 = BY_NAME["int16"].numpy
+    DT_INT32 = BY_NAME["int32"].numpy
+    DT_INT64 = BY_NAME["int64"].numpy
+    DT_FP16 = BY_NAME["float16"].numpy
+    DT_BF16 = BY_NAME["bfloat16"].numpy
+    DT_FP32 = BY_NAME["float32"].numpy
+    DT_FP64 = BY_NAME["float64"].numpy
 
     @property
     def np_dtype(self) -> np.dtype[Any]:
@@ -43,6 +44,9 @@ class DataType(enum.Enum):
         return self.name
 
 
+DTypeLike = DataType | npt.DTypeLike
+"""Anything that :func:`as_dtype` accepts."""
+
 DT_BOOL = DataType.DT_BOOL
 DT_UINT8 = DataType.DT_UINT8
 DT_INT8 = DataType.DT_INT8
@@ -54,16 +58,16 @@ DT_BF16 = DataType.DT_BF16
 DT_FP32 = DataType.DT_FP32
 DT_FP64 = DataType.DT_FP64
 
-FP32 = np.dtype(np.float32)
-FLOATS = frozenset({DT_FP16, DT_BF16, DT_FP32, DT_FP64})
-HALVES = frozenset({DT_FP16, DT_BF16})
-INTEGERS = frozenset({DT_UINT8, DT_INT8, DT_INT16, DT_INT32, DT_INT64})
+FP32 = DT_FP32.np_dtype
+FLOATS = frozenset(dtype for dtype in DataType if BY_NAME[dtype.np_dtype.name].is_float)
+HALVES = frozenset(dtype for dtype in FLOATS if dtype.itemsize == 2)
+INTEGERS = frozenset(DataType) - FLOATS - {DT_BOOL}
 SHMEM_DTYPES = frozenset({DT_INT32, DT_FP16, DT_FP32, DT_BF16})
 
 _BY_NUMPY = {dtype.value: dtype for dtype in DataType}
 
 
-def as_dtype(dtype: Any, argument: str = "dtype") -> DataType:
+def as_dtype(dtype: object, argument: str = "dtype") -> DataType:
     """Return ``dtype`` as a :class:`DataType`; NumPy dtypes are accepted too.
 
     Raises:
@@ -79,7 +83,7 @@ def as_dtype(dtype: Any, argument: str = "dtype") -> DataType:
     raise _unknown(dtype, argument)
 
 
-def _unknown(dtype: Any, argument: str) -> DTypeError:
+def _unknown(dtype: object, argument: str) -> DTypeError:
     known = ", ".join(d.name for d in DataType)
     return DTypeError(f"{argument} must be one of {known}, but got {shown(dtype)}")
 

@@ -10,19 +10,26 @@ count there, nor does a number.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
+import numpy.typing as npt
 
 from emu.kernels.core.messages import shown
-from emu.pypto.dtypes import DT_BOOL, DT_FP64, FLOATS, FP32, Array, DataType, as_dtype
+from emu.pypto.dtypes import DT_BOOL, DT_FP64, FLOATS, FP32, Array, DataType, DTypeLike, as_dtype
 from emu.pypto.dtypes import convert as convert_array
 from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.symbolic import Shape
-from emu.pypto.tensor import OPERATORS, Tensor, check_tensor, corner, new_tensor, run_op
-
-Number = int | float
-Operand = Tensor | Number
+from emu.pypto.tensor import (
+    OPERATORS,
+    Number,
+    Operand,
+    Tensor,
+    check_tensor,
+    corner,
+    new_tensor,
+    run_op,
+)
 
 
 def widen(array: Array) -> Array:
@@ -81,7 +88,7 @@ def _padded(t: Tensor, shape: Shape, valid: Shape) -> Array:
     return array
 
 
-def _check_operands(op: str, operands: tuple[Any, ...]) -> None:
+def _check_operands(op: str, operands: tuple[Operand, ...]) -> None:
     for i, value in enumerate(operands):
         if not isinstance(value, Tensor) and not is_number(value):
             raise ArgumentError(
@@ -89,7 +96,7 @@ def _check_operands(op: str, operands: tuple[Any, ...]) -> None:
             )
 
 
-def _operands(op: str, operands: tuple[Any, ...]) -> tuple[list[Tensor], DataType]:
+def _operands(op: str, operands: tuple[Operand, ...]) -> tuple[list[Tensor], DataType]:
     _check_operands(op, operands)
     tensors = [value for value in operands if isinstance(value, Tensor)]
     if not tensors:
@@ -105,7 +112,7 @@ def _operands(op: str, operands: tuple[Any, ...]) -> tuple[list[Tensor], DataTyp
     return tensors, dtype
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> TypeGuard[Number]:
     """Return whether a value is a real number, Python's or NumPy's."""
     return isinstance(value, int | float | np.integer | np.floating | np.bool_)
 
@@ -116,7 +123,7 @@ def fits(number: int, dtype: DataType) -> bool:
     return bool(limits.min <= number <= limits.max)
 
 
-def _scalar(op: str, value: Number, dtype: DataType) -> Any:
+def _scalar(op: str, value: Number, dtype: DataType) -> np.generic:
     """Return a number as an operand: a float as the arithmetic's type, an integer checked."""
     try:
         if dtype in FLOATS:
@@ -126,7 +133,8 @@ def _scalar(op: str, value: Number, dtype: DataType) -> Any:
             raise DTypeError(
                 f"{op}: the number must be an integer for {dtype!r}, but got {value!r}"
             )
-        return dtype.np_dtype.type(int(value))
+        element: np.generic = dtype.np_dtype.type(int(value))
+        return element
     except OverflowError:
         raise ArgumentError(
             f"{op}: the number must fit {dtype!r}, but got {shown(value)}"
@@ -134,7 +142,10 @@ def _scalar(op: str, value: Number, dtype: DataType) -> Any:
 
 
 def _apply(
-    op: str, function: Callable[..., Any], operands: tuple[Any, ...], result: DataType | None = None
+    op: str,
+    function: Callable[..., npt.ArrayLike],
+    operands: tuple[Operand, ...],
+    result: DataType | None = None,
 ) -> Tensor:
     tensors, dtype = _operands(op, operands)
     shape = broadcast_shape(tensors, op)
@@ -149,13 +160,13 @@ def _apply(
     return compute(op, action, tensors, out)
 
 
-def _need_float(op: str, *operands: Any) -> None:
+def _need_float(op: str, *operands: Operand) -> None:
     for value in operands:
         if isinstance(value, Tensor) and value.dtype not in FLOATS:
             raise DTypeError(f"{op} needs a float tensor, but got {value.dtype!r}; cast it first")
 
 
-def _need_number(op: str, *operands: Any) -> None:
+def _need_number(op: str, *operands: Operand) -> None:
     for value in operands:
         if isinstance(value, Tensor) and value.dtype is DT_BOOL:
             raise DTypeError(f"{op} needs a number tensor, but got {value.dtype!r}; cast it first")
@@ -264,7 +275,7 @@ def le(a: Operand, b: Operand) -> Tensor:
     return _apply("le", np.less_equal, (a, b), DT_BOOL)
 
 
-def cast(a: Tensor, dtype: Any) -> Tensor:
+def cast(a: Tensor, dtype: DTypeLike) -> Tensor:
     """Convert to another data type.
 
     To a lower float: to nearest, ties to even. To an integer: the fraction is cut off, values beyond

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
@@ -11,18 +11,21 @@ from emu.kernels.core.messages import shown
 from emu.pypto.dtypes import DT_BF16, Array, as_dtype
 from emu.pypto.errors import KernelError
 
+if TYPE_CHECKING:
+    import torch
 
-def is_foreign(value: Any) -> bool:
+
+def is_foreign(value: object) -> bool:
     """Return whether a kernel argument is an array whose memory a tensor can use."""
     return isinstance(value, np.ndarray) or _is_torch(value)
 
 
-def _is_torch(value: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
+def _is_torch(value: object) -> TypeGuard[torch.Tensor]:
+    loaded = sys.modules.get("torch")
+    return loaded is not None and isinstance(value, loaded.Tensor)
 
 
-def as_array(value: Any, argument: str) -> Array:
+def as_array(value: object, argument: str) -> Array:
     """Return a NumPy array on the same memory.
 
     Raises:
@@ -44,18 +47,18 @@ def as_array(value: Any, argument: str) -> Array:
     return array
 
 
-def _from_torch(value: Any, argument: str) -> Array:
-    torch = sys.modules["torch"]
+def _from_torch(value: torch.Tensor, argument: str) -> Array:
+    loaded = sys.modules["torch"]
     if value.device.type != "cpu":
         raise KernelError(f"{argument} must be a CPU tensor, but got one on {value.device}")
-    if value.layout is not torch.strided or value.is_quantized:
+    if value.layout is not loaded.strided or value.is_quantized:
         raise KernelError(
             f"{argument} must be a dense tensor, but got {value.layout}, {value.dtype}"
         )
     detached = value.detach().resolve_neg()
-    if value.dtype == torch.bfloat16:
+    if value.dtype == loaded.bfloat16:
         # torch gives no bfloat16 to NumPy, but the same bits as int16.
-        bits: Array = detached.view(torch.int16).numpy()
+        bits: Array = detached.view(loaded.int16).numpy()
         return bits.view(DT_BF16.np_dtype)
     array: Array = detached.numpy()
     return array

@@ -12,6 +12,7 @@ import numpy as np
 
 from emu.kernels.core.messages import shown
 from emu.pypto.context import CONTEXT, Schedule, check_schedule, new_scope
+from emu.pypto.dtypes import Array
 from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning
 from emu.pypto.foreign import as_array, is_foreign
 from emu.pypto.spec import TensorSpec, specs_of
@@ -34,7 +35,7 @@ _MEANINGLESS = frozenset(
 _warned: set[str] = set()
 
 
-def _check_options(options: dict[str, Any]) -> None:
+def _check_options(options: dict[str, object]) -> None:
     for name in options:
         if name not in _MEANINGLESS and name not in _warned:
             _warned.add(name)
@@ -97,11 +98,11 @@ class Kernel:
             CONTEXT.graph.leave(before, failed=failed)
         return result
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: object, owner: object = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
 
-def _check_argument(spec: TensorSpec, value: Any, argument: str) -> None:
+def _check_argument(spec: TensorSpec, value: object, argument: str) -> None:
     if not isinstance(value, Tensor):
         raise KernelError(f"{argument} must be {spec}, but got {type(value).__name__}")
     spec.check(value.shape, value.dtype, argument)
@@ -111,9 +112,9 @@ class _Importer:
     """Import of one call's arrays as tensors; the same memory twice is one buffer."""
 
     def __init__(self) -> None:
-        self._seen: list[tuple[str, Any, Buffer]] = []
+        self._seen: list[tuple[str, Array, Buffer]] = []
 
-    def take(self, value: Any, argument: str) -> Any:
+    def take(self, value: object, argument: str) -> object:
         if is_foreign(value):
             return self._import(as_array(value, f"argument {argument}"), argument)
         if isinstance(value, list | tuple) and any(is_foreign(item) for item in value):
@@ -121,7 +122,7 @@ class _Importer:
             return items if isinstance(value, list) else tuple(items)
         return value
 
-    def _import(self, array: Any, argument: str) -> Tensor:
+    def _import(self, array: Array, argument: str) -> Tensor:
         t = wrap(array, None, argument)
         for name, other, buffer in self._seen:
             if not _overlap(array, other):
@@ -137,12 +138,12 @@ class _Importer:
         return t
 
 
-def _place(array: Any) -> tuple[Any, ...]:
+def _place(array: Array) -> tuple[object, ...]:
     pointer = array.__array_interface__["data"][0]
     return pointer, array.shape, array.strides, array.dtype
 
 
-def _overlap(a: Any, b: Any) -> bool:
+def _overlap(a: Array, b: Array) -> bool:
     if not np.may_share_memory(a, b):
         return False
     try:
@@ -151,7 +152,7 @@ def _overlap(a: Any, b: Any) -> bool:
         return True
 
 
-def _check_function(function: Any) -> None:
+def _check_function(function: Callable[..., object]) -> None:
     try:
         inspect.signature(function)
     except (TypeError, ValueError):
@@ -172,7 +173,7 @@ def jit(
     schedule: Schedule | None = None,
     seed: int | None = None,
     allow_mixed_add: bool | None = None,
-    **options: Any,
+    **options: object,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 
 
@@ -183,7 +184,7 @@ def jit(
     schedule: Schedule | None = None,
     seed: int | None = None,
     allow_mixed_add: bool | None = None,
-    **options: Any,
+    **options: object,
 ) -> Any:
     """Make a function a :class:`Kernel`; with and without parentheses.
 
@@ -216,7 +217,7 @@ class options:
     Unknown ones are warned of once.
     """
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, **settings: object) -> None:
         _check_options(settings)
 
     def __call__(self, function: F) -> F:
@@ -231,7 +232,7 @@ class options:
 
 
 def loop(
-    *bounds: int, name: str = "", idx_name: str = "", **options: Any
+    *bounds: int, name: str = "", idx_name: str = "", **options: object
 ) -> Iterator[SymbolicScalar]:
     """Iterate over ``range(*bounds)`` with symbolic scalars.
 
@@ -251,7 +252,7 @@ def loop(
     return map(SymbolicScalar, range(*limits))
 
 
-def cond(condition: Any) -> bool:
+def cond(condition: object) -> bool:
     """Return the condition of an ``if``; a symbolic scalar has its value already."""
     try:
         return bool(condition)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from emu.kernels.core.messages import shown
 from emu.pypto.context import CONTEXT
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MAX_NAME = 128
 
 
-def check_name(group_name: Any) -> str:
+def check_name(group_name: object) -> str:
     """Check a name of 1 to 128 characters, and return it."""
     if not isinstance(group_name, str):
         raise ArgumentError(f"group_name must be a str, but got {shown(group_name)}")
@@ -66,7 +66,7 @@ def find_group(group_name: str) -> Group:
     return group
 
 
-def group_of(group_name: str, n_pes: Any) -> Group:
+def group_of(group_name: str, n_pes: object) -> Group:
     """Return the group for a create of ``n_pes`` PEs.
 
     Raises:

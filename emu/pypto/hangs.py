@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from emu.comm.ops import Cmp
 from emu.pypto.context import CONTEXT
@@ -37,7 +38,7 @@ class Slots:
     shape: Shape
     tile: Shape
 
-    def rows(self, pe: int) -> Any:
+    def rows(self, pe: int) -> npt.NDArray[np.int32]:
         """Return the current values of member ``pe``'s words, [src_pe][tile]."""
         segment = self.group.segment
         start = segment.layout.heaps + self.group.members[pe] * segment.layout.stride + self.offset

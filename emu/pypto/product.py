@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from emu.kernels import matmul as kernel
-from emu.pypto.dtypes import DT_BF16, DT_BOOL, DT_FP16, DT_FP32, FP32, Array, as_dtype, convert
+from emu.pypto.dtypes import (
+    DT_BF16,
+    DT_BOOL,
+    DT_FP16,
+    DT_FP32,
+    FP32,
+    Array,
+    DTypeLike,
+    as_dtype,
+    convert,
+)
 from emu.pypto.elementwise import compute
 from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.symbolic import Shape, as_flag
@@ -20,7 +28,7 @@ _ROUNDED_BY_KERNEL = (DT_FP32, DT_FP16, DT_BF16)
 def matmul(
     a: Tensor,
     b: Tensor,
-    out_dtype: Any = None,
+    out_dtype: DTypeLike | None = None,
     *,
     a_trans: bool = False,
     b_trans: bool = False,

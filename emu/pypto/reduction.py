@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from emu.pypto.dtypes import DT_BOOL, DT_INT32, FLOATS, Array
 from emu.pypto.elementwise import compute, widen
@@ -18,7 +19,7 @@ from emu.pypto.symbolic import Shape, as_flag, as_int
 from emu.pypto.tensor import Tensor, check_tensor, new_tensor
 
 
-def axis_of(t: Tensor, dim: Any, argument: str = "dim") -> int:
+def axis_of(t: Tensor, dim: object, argument: str = "dim") -> int:
     """Return an axis counted from the front."""
     axis = as_int(dim, argument)
     if not -t.ndim <= axis < t.ndim:
@@ -32,7 +33,9 @@ def _without(shape: Shape, axis: int, keepdim: bool) -> Shape:
     return (*shape[:axis], *([1] if keepdim else []), *shape[axis + 1 :])
 
 
-def _reduce(op: str, function: Callable[..., Any], a: Tensor, dim: Any, keepdim: bool) -> Tensor:
+def _reduce(
+    op: str, function: Callable[..., npt.ArrayLike], a: Tensor, dim: object, keepdim: bool
+) -> Tensor:
     check_tensor(a, "a")
     if a.dtype is DT_BOOL:
         raise DTypeError(f"{op} needs a number tensor, but got {a.dtype!r}; cast it first")
@@ -53,8 +56,9 @@ def _reduce(op: str, function: Callable[..., Any], a: Tensor, dim: Any, keepdim:
 def sum(a: Tensor, dim: int = -1, keepdim: bool = False) -> Tensor:
     """Return the sum along an axis, accumulated in FP32 and rounded once; integers wrap."""
 
-    def total(array: Array, **kwargs: Any) -> Any:
-        return np.sum(array, dtype=array.dtype, **kwargs)
+    def total(array: Array, **kwargs: Any) -> npt.ArrayLike:
+        result: Array = np.sum(array, dtype=array.dtype, **kwargs)
+        return result
 
     return _reduce("sum", total, a, dim, keepdim)
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from emu.kernels.core.messages import shown
-from emu.pypto.dtypes import DT_FP32, DT_INT32, DT_INT64, FLOATS, INTEGERS, DataType, as_dtype
-from emu.pypto.elementwise import Number, compute, fits, is_number
+from emu.pypto.dtypes import (
+    DT_FP32,
+    DT_INT32,
+    DT_INT64,
+    FLOATS,
+    INTEGERS,
+    Array,
+    DataType,
+    DTypeLike,
+    as_dtype,
+)
+from emu.pypto.elementwise import compute, fits, is_number
 from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.reduction import axis_of
 from emu.pypto.symbolic import (
@@ -21,10 +30,12 @@ from emu.pypto.symbolic import (
     check_rank,
     product,
 )
-from emu.pypto.tensor import OPERATORS, Tensor, check_tensor, new_tensor, too_large, wrap
+from emu.pypto.tensor import OPERATORS, Number, Tensor, check_tensor, new_tensor, too_large, wrap
 
 
-def full(shape: Sequence[int], value: Number, dtype: Any = DT_FP32, *, name: str = "") -> Tensor:
+def full(
+    shape: Sequence[int], value: Number, dtype: DTypeLike = DT_FP32, *, name: str = ""
+) -> Tensor:
     """Return a new tensor with one value everywhere."""
     extents, kind = as_shape(shape, "shape", least=0), as_dtype(dtype)
     as_text(name, "name")
@@ -35,7 +46,7 @@ def full(shape: Sequence[int], value: Number, dtype: Any = DT_FP32, *, name: str
         raise too_large(extents, kind, "shape") from None
 
 
-def _one_value(value: Any, kind: DataType) -> Any:
+def _one_value(value: object, kind: DataType) -> Array:
     """Return a number as an element of this type."""
     if not is_number(value):
         raise ArgumentError(f"value must be a number, but got {shown(value)}")
@@ -56,17 +67,17 @@ def _one_value(value: Any, kind: DataType) -> Any:
         raise ArgumentError(f"value must fit {kind!r}, but got {shown(value)}") from None
 
 
-def zeros(shape: Sequence[int], dtype: Any = DT_FP32, *, name: str = "") -> Tensor:
+def zeros(shape: Sequence[int], dtype: DTypeLike = DT_FP32, *, name: str = "") -> Tensor:
     """Return a new tensor of zeros."""
     return full(shape, 0, dtype, name=name)
 
 
-def ones(shape: Sequence[int], dtype: Any = DT_FP32, *, name: str = "") -> Tensor:
+def ones(shape: Sequence[int], dtype: DTypeLike = DT_FP32, *, name: str = "") -> Tensor:
     """Return a new tensor of ones."""
     return full(shape, 1, dtype, name=name)
 
 
-def arange(*bounds: int, dtype: Any = DT_INT32) -> Tensor:
+def arange(*bounds: int, dtype: DTypeLike = DT_INT32) -> Tensor:
     """Return the integers of ``range(*bounds)`` as a tensor of rank 1."""
     kind = as_dtype(dtype)
     if not 1 <= len(bounds) <= 3:

@@ -14,14 +14,12 @@ drained the kernel that used them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from emu.comm.errors import SymmetricMemoryError
 from emu.kernels.core.messages import shown
 from emu.pypto.context import CONTEXT
-from emu.pypto.dtypes import SHMEM_DTYPES, DataType, as_dtype
+from emu.pypto.dtypes import SHMEM_DTYPES, DataType, DTypeLike, as_dtype
 from emu.pypto.errors import ArgumentError, DTypeError, TileShapeError
 from emu.pypto.groups import group_of
 from emu.pypto.lifetimes import Lifetimes
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from emu.comm.world.group import Group
 
 MAX_ELEMENTS = 2**31 - 1
-INT32 = np.dtype(np.int32)
+INT32 = DataType.DT_INT32.np_dtype
 SlotSet = tuple["SymmetricArray", int]
 """The words of a slot set, [n_pes, n_tiles], and n_tiles."""
 
@@ -196,7 +194,7 @@ class ShmemTensor:
         at = f" at {list(self.low)}" if any(self.low) else ""
         return f"<pypto {self.memory.name} {what}{at} of group {self.group_name!r}>"
 
-    def slots(self, shape: Any, offsets: Any, op: str) -> SlotSet:
+    def slots(self, shape: object, offsets: object, op: str) -> SlotSet:
         """Return the slots of a rectangle of this view under the tile shape in force."""
         if not self.shape:
             if shape is not None or offsets is not None:
@@ -211,7 +209,7 @@ class ShmemTensor:
         return self.memory.slot_set(part.low, part.shape, vec_tile(part.shape, op, "src"))
 
 
-def check_shmem(value: Any, argument: str) -> ShmemTensor:
+def check_shmem(value: object, argument: str) -> ShmemTensor:
     """Check that a value is a symmetric tensor in use, and return it."""
     if not isinstance(value, ShmemTensor):
         raise ArgumentError(f"{argument} must be a ShmemTensor, but got {type(value).__name__}")
@@ -220,16 +218,17 @@ def check_shmem(value: Any, argument: str) -> ShmemTensor:
     return value
 
 
-def check_data(value: Any, argument: str) -> ShmemTensor:
+def check_data(value: object, argument: str) -> ShmemTensor:
     """Check that a value is a symmetric tensor with data, and return it."""
-    if not check_shmem(value, argument).shape:
+    tensor = check_shmem(value, argument)
+    if not tensor.shape:
         raise ArgumentError(
             f"{argument} must have data, but got a tensor of signals only (create_shmem_signal)"
         )
-    return value  # type: ignore[no-any-return]  # narrowed by the check
+    return tensor
 
 
-def subview(src: ShmemTensor, shape: Any, offsets: Any, valid_shape: Any) -> ShmemTensor:
+def subview(src: ShmemTensor, shape: object, offsets: object, valid_shape: object) -> ShmemTensor:
     """Return a rectangle of a view; shape and offsets default to the whole and the origin."""
     extents = src.shape if shape is None else as_shape(shape, "shape")
     low = (0,) * len(src.shape) if offsets is None else as_ints(offsets, "offsets")
@@ -264,7 +263,7 @@ def subview(src: ShmemTensor, shape: Any, offsets: Any, valid_shape: Any) -> Shm
 
 
 def create_shmem_tensor(
-    group_name: str, n_pes: int, dtype: Any, shape: Sequence[int]
+    group_name: str, n_pes: int, dtype: DTypeLike, shape: Sequence[int]
 ) -> ShmemTensor:
     """Create symmetric data, zeroed, on every PE of a group, with its own signal slots.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
-from typing import Any
+from types import EllipsisType
 
 import numpy as np
 
 from emu.kernels.core.messages import shown
-from emu.pypto.dtypes import DataType, as_dtype
+from emu.pypto.dtypes import DataType, DTypeLike, as_dtype
 from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning
 from emu.pypto.symbolic import Shape, as_text
 
@@ -38,15 +38,17 @@ class TensorSpec:
 
     __slots__ = ("dtype", "name", "shape")
 
-    def __init__(self, shape: Any = None, dtype: Any = None, name: str = "") -> None:
+    def __init__(
+        self, shape: object = None, dtype: DTypeLike | None = None, name: str = ""
+    ) -> None:
         self.dtype: DataType | None = None if dtype is None else as_dtype(dtype)
-        self.shape: tuple[int | _Dynamic | Any, ...] | None = None
+        self.shape: tuple[int | _Dynamic | EllipsisType, ...] | None = None
         self.name = as_text(name, "name")
         if shape is None:
             return
         if not isinstance(shape, list | tuple):
             raise ArgumentError(f"shape of an annotation must be a list, but got {shown(shape)}")
-        entries: list[int | _Dynamic | Any] = []
+        entries: list[int | _Dynamic | EllipsisType] = []
         for axis, entry in enumerate(shape):
             whole = isinstance(entry, int | np.integer)
             # PyPTO's programs write a dynamic extent in all three ways.
@@ -91,7 +93,7 @@ class TensorSpec:
                     f"but got {have}: {list(shape)}"
                 )
 
-    def _expand(self, rank: int) -> tuple[Any, ...]:
+    def _expand(self, rank: int) -> tuple[int | _Dynamic | EllipsisType, ...]:
         shape = self.shape or ()
         if shape.count(Ellipsis) != 1:
             return shape
@@ -99,7 +101,7 @@ class TensorSpec:
         return (*shape[:at], *[DYNAMIC] * (rank - len(shape) + 1), *shape[at + 1 :])
 
 
-def specs_of(function: Callable[..., Any]) -> dict[str, TensorSpec]:
+def specs_of(function: Callable[..., object]) -> dict[str, TensorSpec]:
     """Return the tensor annotations of a kernel's parameters."""
     try:
         hints = inspect.get_annotations(function, eval_str=True)

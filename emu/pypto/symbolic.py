@@ -8,6 +8,7 @@ from typing import Any, SupportsIndex, Union
 
 import numpy as np
 
+from emu.kernels.core.checks import Arguments
 from emu.kernels.core.messages import shown
 from emu.pypto.errors import ArgumentError
 
@@ -127,7 +128,7 @@ def _exact(dividend: int, divisor: int) -> SymbolicScalar:
     return SymbolicScalar(quotient)
 
 
-def _refuse(operator: str, left: Any, right: Any, other: Any) -> SymbolicScalar:
+def _refuse(operator: str, left: object, right: object, other: object) -> SymbolicScalar:
     """Leave arithmetic to a tensor, array or sequence on the other side; raise for all other operands."""
     repeated = operator == "*" and isinstance(other, list | tuple | str | bytes)
     if repeated or isinstance(other, ArithmeticOperand | np.ndarray):
@@ -146,6 +147,7 @@ SymInt = Union[int, SymbolicScalar]  # noqa: UP007 - the name is part of the sur
 Shape = tuple[int, ...]
 
 
+_check = Arguments(ArgumentError)
 _UNORDERED = frozenset((set, frozenset, dict))  # iterable, but their order means nothing
 
 
@@ -171,21 +173,19 @@ def as_ints(values: Any, argument: str) -> Shape:
     )
 
 
-def as_flag(value: Any, argument: str) -> bool:
+def as_flag(value: object, argument: str) -> bool:
     """Return ``value`` as a ``bool``; it must be one, or 0 or 1."""
-    if isinstance(value, bool | np.bool_) or (isinstance(value, int) and value in (0, 1)):
-        return bool(value)
-    raise ArgumentError(f"{argument} must be True or False, but got {shown(value)}")
+    return _check.flag(argument, value)
 
 
-def as_text(value: Any, argument: str) -> str:
+def as_text(value: object, argument: str) -> str:
     """Return ``value``, which must be a ``str``."""
     if isinstance(value, str):
         return value
     raise ArgumentError(f"{argument} must be a str, but got {shown(value)}")
 
 
-def as_shape(values: Any, argument: str, *, least: int = 1) -> Shape:
+def as_shape(values: object, argument: str, *, least: int = 1) -> Shape:
     """Return ``values`` as a shape with every extent at least ``least``."""
     shape = as_ints(values, argument)
     for axis, extent in enumerate(shape):

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from emu.kernels.core.messages import shown
 from emu.pypto.context import CONTEXT
-from emu.pypto.dtypes import INTEGERS, Array, DataType, as_dtype
+from emu.pypto.dtypes import INTEGERS, Array, DataType, DTypeLike, as_dtype
 from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.foreign import as_array
 from emu.pypto.node import Node
@@ -86,7 +87,9 @@ class Tensor(ArithmeticOperand):
     shape: Shape
     valid_shape: Shape
 
-    def __new__(cls, shape: Any = None, dtype: Any = None, name: str = "") -> TensorSpec:  # type: ignore[misc]  # the class describes tensors when it is called
+    def __new__(  # type: ignore[misc]  # the class describes tensors when it is called
+        cls, shape: object = None, dtype: DTypeLike | None = None, name: str = ""
+    ) -> TensorSpec:
         """Describe a tensor for an annotation."""
         return TensorSpec(shape, dtype, name)
 
@@ -109,7 +112,7 @@ class Tensor(ArithmeticOperand):
         force(self)
         return self.dense().copy()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise ValueError("a pypto tensor can only be copied to NumPy")
         array = self.numpy()
@@ -136,7 +139,7 @@ class Tensor(ArithmeticOperand):
 
     # --- elements and slices --------------------------------------------------------------------
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         entries = _entries(key, self.ndim)
         if len(entries) == self.ndim and not any(isinstance(e, slice) for e in entries):
             return self._read(entries)
@@ -157,7 +160,7 @@ class Tensor(ArithmeticOperand):
             extent.append(max(0, stop - start))
         return view(self, extent, low)
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         entries = _entries(key, self.ndim)
         if isinstance(value, Tensor):
             offsets = [
@@ -174,7 +177,7 @@ class Tensor(ArithmeticOperand):
         else:
             self._write(entries, as_int(value, "value"))
 
-    def _element(self, entries: list[Any]) -> Shape:
+    def _element(self, entries: list[object]) -> Shape:
         at = as_ints(entries, "index")
         if self.dtype not in INTEGERS:
             raise DTypeError(f"t[i, j] must be an element of an integer tensor, but got {self!r}")
@@ -185,7 +188,7 @@ class Tensor(ArithmeticOperand):
                 )
         return at
 
-    def _read(self, entries: list[Any]) -> SymbolicScalar:
+    def _read(self, entries: list[object]) -> SymbolicScalar:
         at = self._element(entries)
         if any(i >= n for i, n in zip(at, self.valid_shape, strict=True)):
             return SymbolicScalar(0)
@@ -193,7 +196,7 @@ class Tensor(ArithmeticOperand):
             force(_part(self, at, (1,) * self.ndim))
         return SymbolicScalar(self.array[at])
 
-    def _write(self, entries: list[Any], value: int) -> None:
+    def _write(self, entries: list[object], value: int) -> None:
         at = self._element(entries)
         if any(i >= n for i, n in zip(at, self.valid_shape, strict=True)):
             raise ArgumentError(
@@ -212,40 +215,40 @@ class Tensor(ArithmeticOperand):
 
     # --- operators ------------------------------------------------------------------------------
 
-    def __add__(self, other: Any) -> Tensor:
+    def __add__(self, other: Operand) -> Tensor:
         return OPERATORS["add"](self, other)
 
-    def __radd__(self, other: Any) -> Tensor:
+    def __radd__(self, other: Operand) -> Tensor:
         return OPERATORS["add"](other, self)
 
-    def __sub__(self, other: Any) -> Tensor:
+    def __sub__(self, other: Operand) -> Tensor:
         return OPERATORS["sub"](self, other)
 
-    def __rsub__(self, other: Any) -> Tensor:
+    def __rsub__(self, other: Operand) -> Tensor:
         return OPERATORS["sub"](other, self)
 
-    def __mul__(self, other: Any) -> Tensor:
+    def __mul__(self, other: Operand) -> Tensor:
         return OPERATORS["mul"](self, other)
 
-    def __rmul__(self, other: Any) -> Tensor:
+    def __rmul__(self, other: Operand) -> Tensor:
         return OPERATORS["mul"](other, self)
 
-    def __truediv__(self, other: Any) -> Tensor:
+    def __truediv__(self, other: Operand) -> Tensor:
         return OPERATORS["div"](self, other)
 
-    def __rtruediv__(self, other: Any) -> Tensor:
+    def __rtruediv__(self, other: Operand) -> Tensor:
         return OPERATORS["div"](other, self)
 
-    def __gt__(self, other: Any) -> Tensor:
+    def __gt__(self, other: Operand) -> Tensor:
         return OPERATORS["gt"](self, other)
 
-    def __ge__(self, other: Any) -> Tensor:
+    def __ge__(self, other: Operand) -> Tensor:
         return OPERATORS["ge"](self, other)
 
-    def __lt__(self, other: Any) -> Tensor:
+    def __lt__(self, other: Operand) -> Tensor:
         return OPERATORS["lt"](self, other)
 
-    def __le__(self, other: Any) -> Tensor:
+    def __le__(self, other: Operand) -> Tensor:
         return OPERATORS["le"](self, other)
 
     def __bool__(self) -> bool:
@@ -267,7 +270,7 @@ class Tensor(ArithmeticOperand):
         """Return :func:`view` of this tensor."""
         return view(self, shape, offsets, valid_shape=valid_shape)
 
-    def reshape(self, *shape: Any) -> Tensor:
+    def reshape(self, *shape: object) -> Tensor:
         """Return :func:`pypto.reshape` of this tensor."""
         whole = len(shape) == 1 and not isinstance(shape[0], int | np.integer)
         return OPERATORS["reshape"](self, shape[0] if whole else shape)
@@ -277,7 +280,12 @@ class Tensor(ArithmeticOperand):
         return OPERATORS["transpose"](self, dim0, dim1)
 
 
-def _entries(key: Any, rank: int) -> list[Any]:
+Number = int | float
+Operand = Tensor | Number
+"""Operand of an element-wise op."""
+
+
+def _entries(key: object, rank: int) -> list[object]:
     entries = list(key) if isinstance(key, tuple) else [key]
     dots = [i for i, entry in enumerate(entries) if entry is Ellipsis]
     if len(dots) > 1:
@@ -403,7 +411,7 @@ def run_op(
     return node
 
 
-def check_tensor(value: Any, argument: str) -> Tensor:
+def check_tensor(value: object, argument: str) -> Tensor:
     """Check that a value is a tensor of this front end, and return it."""
     if not isinstance(value, Tensor):
         raise ArgumentError(
@@ -423,7 +431,7 @@ def check_writable(t: Tensor, argument: str) -> None:
 # --- public functions -------------------------------------------------------------------------------
 
 
-def tensor(shape: Sequence[int], dtype: Any, name: str = "") -> Tensor:
+def tensor(shape: Sequence[int], dtype: DTypeLike, name: str = "") -> Tensor:
     """Return a new tensor; on the emulator it holds zeros."""
     extents, kind = as_shape(shape, "shape", least=0), as_dtype(dtype)
     as_text(name, "name")
@@ -433,7 +441,7 @@ def tensor(shape: Sequence[int], dtype: Any, name: str = "") -> Tensor:
         raise too_large(extents, kind, "shape") from None
 
 
-def from_numpy(array: Any, name: str = "") -> Tensor:
+def from_numpy(array: object, name: str = "") -> Tensor:
     """Return a tensor on the memory of a NumPy array (or a torch CPU tensor): writes go there."""
     as_text(name, "name")
     return wrap(as_array(array, name or "array"), None, name)

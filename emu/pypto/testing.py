@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from emu.pypto.dtypes import DT_BF16, DT_FP16, DT_FP32, FLOATS, Array, as_dtype
+from emu.pypto.dtypes import DT_BF16, DT_FP16, DT_FP32, FLOATS, Array, DTypeLike, as_dtype
 from emu.pypto.errors import ArgumentError
 from emu.pypto.symbolic import as_int, as_shape
 from emu.pypto.tensor import too_large
@@ -14,7 +12,7 @@ from emu.pypto.tensor import too_large
 __all__ = ["assert_close", "random_array", "tolerance"]
 
 
-def random_array(seed: int, shape: Any, dtype: Any) -> Array:
+def random_array(seed: int, shape: object, dtype: DTypeLike) -> Array:
     """Return reproducible values: small integers for integer types, normal ones for floats."""
     kind, extents = as_dtype(dtype), as_shape(shape, "shape", least=0)
     number = as_int(seed, "seed")
@@ -33,7 +31,7 @@ def random_array(seed: int, shape: Any, dtype: Any) -> Array:
     return result
 
 
-def tolerance(dtype: Any, n_pes: int) -> float:
+def tolerance(dtype: DTypeLike, n_pes: int) -> float:
     """Return the largest relative error allowed, as :func:`assert_close` measures it.
 
     2^-10 for each PE in FP16 and 2^-7 in BF16, which round at every addition; 1e-4 in FP32; integers
@@ -45,7 +43,7 @@ def tolerance(dtype: Any, n_pes: int) -> float:
     return {DT_FP16: count * 2.0**-10, DT_BF16: count * 2.0**-7, DT_FP32: 1e-4}.get(kind, 0.0)
 
 
-def _array(value: Any, argument: str) -> Array:
+def _array(value: object, argument: str) -> Array:
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):  # ragged lists
@@ -54,7 +52,7 @@ def _array(value: Any, argument: str) -> Array:
     return array
 
 
-def assert_close(actual: Any, expected: Any, n_pes: int) -> float:
+def assert_close(actual: object, expected: object, n_pes: int) -> float:
     """Compare a result with its reference in double; return the largest relative error.
 
     An error is relative to the mean magnitude of what is expected, or to the element's own magnitude

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -44,7 +43,9 @@ def get_vec_tile_shapes() -> list[int]:
     return list(CONTEXT.vec_tile)
 
 
-def set_cube_tile_shapes(m: list[int], k: list[int], n: list[int], *_: Any, **__: Any) -> None:
+def set_cube_tile_shapes(
+    m: list[int], k: list[int], n: list[int], *_: object, **__: object
+) -> None:
     """Set the tile shapes ([m0, m1], [k0, k1], [n0, n1]) of ``matmul``.
 
     They are checked and kept; on the emulator they change neither results nor order, because a
@@ -65,7 +66,7 @@ def set_cube_tile_shapes(m: list[int], k: list[int], n: list[int], *_: Any, **__
     CONTEXT.cube_tile = tuple([int(extent) for extent in pair] for pair in (m, k, n))
 
 
-def get_cube_tile_shapes() -> tuple[Any, ...]:
+def get_cube_tile_shapes() -> tuple[object, ...]:
     """Return the tile shapes of ``matmul``; empty if none are set."""
     return tuple(list(pair) for pair in CONTEXT.cube_tile)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from emu.mlir.assembly import OpParser
 from emu.mlir.attributes import ArrayAttr, Attribute, FloatAttr
@@ -31,6 +31,7 @@ from emu.stablehlo.attributes import (
     OutputOperandAlias,
     Precision,
     RaggedDotDimensionNumbers,
+    RecordAttribute,
     ReplicaGroupMeshAxes,
     ResultAccuracy,
     ResultAccuracyMode,
@@ -61,6 +62,7 @@ STRUCTURES: tuple[type[StructAttribute], ...] = (
 CHLO_ENUMERATIONS = (ComparisonDirection, ComparisonType, Precision)
 
 Reader = Callable[[OpParser], Any]
+_R = TypeVar("_R", bound=RecordAttribute)
 
 
 def read_enum(p: OpParser, kind: type[EnumAttribute], dialect: str = "stablehlo") -> EnumAttribute:
@@ -100,16 +102,59 @@ def _read_fields(p: OpParser, readers: Mapping[str, Reader]) -> dict[str, Any]:
     return found
 
 
+def _readers(kind: type[RecordAttribute]) -> dict[str, Reader]:
+    """Return the readers of a record's fields, by their declared types."""
+    return {field.name: _READERS[str(field.type)] for field in fields(kind)}
+
+
 def _read_struct(p: OpParser, kind: type[StructAttribute]) -> StructAttribute:
-    readers: dict[str, Reader] = {
-        f.name: _integer if f.default == 0 else read_dims for f in fields(kind)
-    }
     p.expect("<")
-    return kind(**_read_fields(p, readers))
+    return kind(**_read_fields(p, _readers(kind)))
 
 
-def _integer(p: OpParser) -> int:
-    return p.integer()
+def _read_record(p: OpParser, kind: type[_R]) -> _R:
+    """Read ``<a = 1, b = "x">``, all fields in any order."""
+    return kind(**_read_required(p, _readers(kind)))
+
+
+def _read_in_order(p: OpParser, kind: type[_R]) -> _R:
+    """Read ``<a = 1, b = "x">``, all fields in their order."""
+    p.expect("<")
+    values: dict[str, Any] = {}
+    for name, read in _readers(kind).items():
+        if values:
+            p.expect(",")
+        p.expect_keyword(name)
+        p.expect("=")
+        values[name] = read(p)
+    p.expect(">")
+    return kind(**values)
+
+
+def _read_bool(p: OpParser) -> bool:
+    if p.accept_keyword("true"):
+        return True
+    p.expect_keyword("false")
+    return False
+
+
+def _array(p: OpParser) -> ArrayAttr:
+    place = p.here()
+    found = p.attribute()
+    if not isinstance(found, ArrayAttr):
+        p.error("expected an array attribute", place)
+    return found
+
+
+_READERS: dict[str, Reader] = {
+    "int": lambda p: p.integer(),
+    "bool": _read_bool,
+    "str": lambda p: p.string(),
+    "Type": lambda p: p.type(),
+    "Attribute": lambda p: p.attribute(),
+    "ArrayAttr": _array,
+    "tuple[int, ...]": read_dims,
+}
 
 
 # Convolutions
@@ -175,10 +220,7 @@ def _read_layout(p: OpParser, letters: str) -> tuple[dict[str, int], tuple[int, 
 def _read_conv(p: OpParser) -> ConvDimensionNumbers:
     p.expect("<")
     if p.accept_keyword("raw"):
-        readers: dict[str, Reader] = {
-            f.name: read_dims if f.name.endswith("dimensions") else _integer
-            for f in fields(ConvDimensionNumbers)
-        }
+        readers = _readers(ConvDimensionNumbers)
         empty = {name: () if read is read_dims else 0 for name, read in readers.items()}
         return ConvDimensionNumbers(**{**empty, **_read_fields(p, readers)})
     numbers = read_conv_body(p)
@@ -191,52 +233,10 @@ def _read_conv(p: OpParser) -> ConvDimensionNumbers:
 
 def read_dot_algorithm(p: OpParser) -> DotAlgorithm:
     """Read ``<lhs_precision_type = tf32, …>``, the fields in their order."""
-    p.expect("<")
-    values: list[Any] = []
-    for index, field in enumerate(fields(DotAlgorithm)):
-        if index:
-            p.expect(",")
-        p.expect_keyword(field.name)
-        p.expect("=")
-        if field.name.endswith("_type"):
-            values.append(p.type())
-        elif field.name.startswith("allow"):
-            values.append(_read_bool(p))
-        else:
-            values.append(p.integer())
-    p.expect(">")
-    return DotAlgorithm(*values)
+    return _read_in_order(p, DotAlgorithm)
 
 
-def _read_bool(p: OpParser) -> bool:
-    if p.accept_keyword("true"):
-        return True
-    p.expect_keyword("false")
-    return False
-
-
-def _read_alias(p: OpParser) -> OutputOperandAlias:
-    p.expect("<")
-    p.expect_keyword("output_tuple_indices")
-    p.expect("=")
-    output = read_dims(p)
-    p.expect(",")
-    p.expect_keyword("operand_index")
-    p.expect("=")
-    index = p.integer()
-    p.expect(",")
-    p.expect_keyword("operand_tuple_indices")
-    p.expect("=")
-    operand = read_dims(p)
-    p.expect(">")
-    return OutputOperandAlias(output, index, operand)
-
-
-def _read_channel(p: OpParser) -> ChannelHandle:
-    return ChannelHandle(**_read_record(p, {"handle": _integer, "type": _integer}))
-
-
-def _read_record(
+def _read_required(
     p: OpParser, readers: Mapping[str, Reader], optional: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """Read ``<a = 1, b = "x">``, in any order, with all that is not optional."""
@@ -298,18 +298,10 @@ def _read_accuracy_mode(p: OpParser) -> EnumAttribute:
 # Meshes
 
 
-def _read_mesh_axis(p: OpParser) -> MeshAxis:
-    return MeshAxis(**_read_record(p, {"name": _string, "size": _integer}))
-
-
-def _string(p: OpParser) -> str:
-    return p.string()
-
-
 def _read_mesh(p: OpParser) -> Mesh:
     def read_axis() -> MeshAxis:
         if p.peek("<"):
-            return _read_mesh_axis(p)
+            return _read_record(p, MeshAxis)
         place = p.here()
         axis = p.attribute()
         if not isinstance(axis, MeshAxis):
@@ -337,26 +329,9 @@ def _read_sub_axis(p: OpParser) -> SubAxisInfo:
 
 
 def _read_axis_ref(p: OpParser) -> AxisRef:
-    readers: dict[str, Reader] = {"name": _string, "sub_axis_info": _read_sub_axis}
-    found = _read_record(p, readers, optional=("sub_axis_info",))
+    readers: dict[str, Reader] = {"name": _READERS["str"], "sub_axis_info": _read_sub_axis}
+    found = _read_required(p, readers, optional=("sub_axis_info",))
     return AxisRef(found["name"], found.get("sub_axis_info"))
-
-
-def _read_mesh_groups(p: OpParser) -> ReplicaGroupMeshAxes:
-    found = _read_record(p, {"mesh": _attribute, "axes": _array})
-    return ReplicaGroupMeshAxes(**found)
-
-
-def _attribute(p: OpParser) -> Attribute:
-    return p.attribute()
-
-
-def _array(p: OpParser) -> ArrayAttr:
-    place = p.here()
-    found = p.attribute()
-    if not isinstance(found, ArrayAttr):
-        p.error("expected an array attribute", place)
-    return found
 
 
 def _register() -> None:
@@ -370,24 +345,23 @@ def _register() -> None:
     def add_enum(kind: type[EnumAttribute], dialect: str) -> None:
         add(f"{dialect}.{kind.mnemonic}", lambda p: read_enum(p, kind, dialect))
 
-    def add_struct(kind: type[StructAttribute]) -> None:
-        add(f"{kind.dialect}.{kind.mnemonic}", lambda p: _read_struct(p, kind))
+    def add_record(kind: type[_R], read: Callable[[OpParser, type[_R]], _R]) -> None:
+        add(f"{kind.dialect}.{kind.mnemonic}", lambda p: read(p, kind))
 
     for kind in ENUMERATIONS:
         add_enum(kind, "stablehlo")
     for kind in CHLO_ENUMERATIONS:
         add_enum(kind, "chlo")
     for struct in STRUCTURES:
-        add_struct(struct)
+        add_record(struct, _read_struct)
+    for record in (ChannelHandle, MeshAxis, ReplicaGroupMeshAxes):
+        add_record(record, _read_record)
+    for ordered in (DotAlgorithm, OutputOperandAlias):
+        add_record(ordered, _read_in_order)
     add("stablehlo.axis_ref", _read_axis_ref)
     add("stablehlo.bounds", _read_bounds)
-    add("stablehlo.channel_handle", _read_channel)
     add("stablehlo.conv", _read_conv)
-    add("stablehlo.dot_algorithm", read_dot_algorithm)
     add("stablehlo.mesh", _read_mesh)
-    add("stablehlo.mesh_axis", _read_mesh_axis)
-    add("stablehlo.output_operand_alias", _read_alias)
-    add("stablehlo.replica_group_mesh_axes", _read_mesh_groups)
     add("stablehlo.result_accuracy", _read_accuracy)
     add("stablehlo.result_accuracy_mode", _read_accuracy_mode)
     add("stablehlo.sub_axis_info", _read_sub_axis)

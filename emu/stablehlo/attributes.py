@@ -127,24 +127,39 @@ def dims_text(dims: tuple[int | None, ...]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class StructAttribute(Attribute):
-    """Base of the structures; every field is a tuple of ints or an int."""
+class RecordAttribute(Attribute):
+    """Base of the attributes whose text lists all their fields: ``<handle = 1, type = 0>``."""
 
     dialect: ClassVar[str] = "stablehlo"
     mnemonic: ClassVar[str] = ""
 
     def body(self) -> str:
         """Return what stands between the angle brackets."""
-        parts = []
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value:
-                text = dims_text(value) if isinstance(value, tuple) else str(value)
-                parts.append(f"{field.name} = {text}")
-        return ", ".join(parts)
+        return ", ".join(f"{name} = {_value_text(value)}" for name, value in self._entries())
+
+    def _entries(self) -> list[tuple[str, object]]:
+        return [(field.name, getattr(self, field.name)) for field in fields(self)]
 
     def __str__(self) -> str:
         return f"#{self.dialect}.{self.mnemonic}<{self.body()}>"
+
+
+def _value_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return dims_text(value)
+    return str(StringAttr(value) if isinstance(value, str) else value)
+
+
+@dataclass(frozen=True, slots=True)
+class StructAttribute(RecordAttribute):
+    """Base of the structures; every field is a tuple of ints or an int, left out if empty or 0."""
+
+    def _entries(self) -> list[tuple[str, object]]:
+        return [
+            (field.name, value) for field in fields(self) if (value := getattr(self, field.name))
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +221,10 @@ class ScatterDimensionNumbers(StructAttribute):
 
 
 @dataclass(frozen=True, slots=True)
-class ConvDimensionNumbers(Attribute):
+class ConvDimensionNumbers(RecordAttribute):
     """Meaning of the dimensions of a convolution's input, kernel and output."""
+
+    mnemonic: ClassVar[str] = "conv"
 
     input_batch_dimension: int
     input_feature_dimension: int
@@ -242,15 +259,8 @@ class ConvDimensionNumbers(Attribute):
             ),
         )
         if None in groups:
-            return "raw " + ", ".join(self._raw_fields())
+            return f"raw {RecordAttribute.body(self)}"
         return f"{groups[0]}x{groups[1]}->{groups[2]}"
-
-    def _raw_fields(self) -> list[str]:
-        values = [(field.name, getattr(self, field.name)) for field in fields(self)]
-        return [f"{n} = {dims_text(v) if isinstance(v, tuple) else v}" for n, v in values]
-
-    def __str__(self) -> str:
-        return f"#stablehlo.conv<{self.body()}>"
 
 
 def _layout(letters: dict[str, int], spatial: tuple[int, ...]) -> str | None:
@@ -264,8 +274,10 @@ def _layout(letters: dict[str, int], spatial: tuple[int, ...]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class DotAlgorithm(Attribute):
+class DotAlgorithm(RecordAttribute):
     """Arithmetic of a dot product."""
+
+    mnemonic: ClassVar[str] = "dot_algorithm"
 
     lhs_precision_type: Type
     rhs_precision_type: Type
@@ -275,42 +287,26 @@ class DotAlgorithm(Attribute):
     num_primitive_operations: int
     allow_imprecise_accumulation: bool
 
-    def body(self) -> str:
-        """Return what stands between the angle brackets."""
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))
-        words = {True: "true", False: "false"}
-        return ", ".join(f"{n} = {words[v] if isinstance(v, bool) else v}" for n, v in values)
-
-    def __str__(self) -> str:
-        return f"#stablehlo.dot_algorithm<{self.body()}>"
-
 
 @dataclass(frozen=True, slots=True)
-class OutputOperandAlias(Attribute):
+class OutputOperandAlias(RecordAttribute):
     """Alias of a custom call's output and one of its operands, which share their memory."""
+
+    mnemonic: ClassVar[str] = "output_operand_alias"
 
     output_tuple_indices: tuple[int, ...]
     operand_index: int
     operand_tuple_indices: tuple[int, ...]
 
-    def __str__(self) -> str:
-        return (
-            "#stablehlo.output_operand_alias<"
-            f"output_tuple_indices = {dims_text(self.output_tuple_indices)}, "
-            f"operand_index = {self.operand_index}, "
-            f"operand_tuple_indices = {dims_text(self.operand_tuple_indices)}>"
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class ChannelHandle(Attribute):
+class ChannelHandle(RecordAttribute):
     """``#stablehlo.channel_handle<handle = 1, type = 0>``."""
+
+    mnemonic: ClassVar[str] = "channel_handle"
 
     handle: int
     type: int
-
-    def __str__(self) -> str:
-        return f"#stablehlo.channel_handle<handle = {self.handle}, type = {self.type}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,18 +353,13 @@ def _f64_text(bits: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class MeshAxis(Attribute):
+class MeshAxis(RecordAttribute):
     """An axis of a mesh."""
+
+    mnemonic: ClassVar[str] = "mesh_axis"
 
     name: str
     size: int
-
-    def body(self) -> str:
-        """Return what stands behind the mnemonic."""
-        return f"<name = {StringAttr(self.name)}, size = {self.size}>"
-
-    def __str__(self) -> str:
-        return f"#stablehlo.mesh_axis{self.body()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +371,7 @@ class Mesh(Attribute):
 
     def __str__(self) -> str:
         ids = "" if self.device_ids is None else f", device_ids={self.device_ids}"
-        return f"#stablehlo.mesh<axes=[{', '.join(axis.body() for axis in self.axes)}]{ids}>"
+        return f"#stablehlo.mesh<axes=[{', '.join(f'<{axis.body()}>' for axis in self.axes)}]{ids}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +399,7 @@ class AxisRef(Attribute):
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaGroupMeshAxes(Attribute):
+class ReplicaGroupMeshAxes(RecordAttribute):
     """Replica groups as axes of a mesh.
 
     Attributes:
@@ -416,8 +407,7 @@ class ReplicaGroupMeshAxes(Attribute):
         axes: Array of ``AxisRef``.
     """
 
+    mnemonic: ClassVar[str] = "replica_group_mesh_axes"
+
     mesh: Attribute
     axes: ArrayAttr
-
-    def __str__(self) -> str:
-        return f"#stablehlo.replica_group_mesh_axes<mesh = {self.mesh}, axes = {self.axes}>"

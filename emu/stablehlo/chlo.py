@@ -6,12 +6,7 @@ from dataclasses import replace
 
 from emu.mlir.assembly import OpParser, OpPrinter
 from emu.mlir.attributes import BoolAttr, DenseArrayAttr, IntegerAttr
-from emu.mlir.ir import BlockArgument, Operation
-from emu.mlir.registry import known_dialects
-from emu.stablehlo.creation import ELEMENTS
-from emu.stablehlo.dialect import define_op
-from emu.stablehlo.spec import OpSpec
-from emu.stablehlo.syntax import (
+from emu.mlir.forms import (
     ATTRIBUTES,
     I32,
     I64,
@@ -22,9 +17,11 @@ from emu.stablehlo.syntax import (
     Operands,
     Piece,
 )
-
-__all__: list[str] = []
-
+from emu.mlir.ir import BlockArgument, Operation
+from emu.mlir.registry import known_dialects
+from emu.stablehlo.creation import ELEMENTS
+from emu.stablehlo.dialect import define_ops
+from emu.stablehlo.spec import OpSpec
 
 # Forms
 
@@ -70,7 +67,6 @@ _ARROW_TYPES = _ArrowTypes()
 _UNARY = OpSpec(
     name="",
     pieces=(" ", Operands(1), ATTRIBUTES, " : ", _ARROW_TYPES),
-    operands=1,
     pure=True,
     elementwise=True,
 )
@@ -97,16 +93,17 @@ for _name in (
     "square",
     "tan",
 ):
-    define_op(replace(_UNARY, name=f"chlo.{_name}"))
-define_op(replace(_UNARY, name="mhlo.erf", pieces=(" ", Operands(1), ATTRIBUTES, " : ", SAME_TYPE)))
-define_op(replace(_UNARY, name="chlo.constant_like", pieces=(), required=("value",)))
+    define_ops(replace(_UNARY, name=f"chlo.{_name}"))
+define_ops(
+    replace(_UNARY, name="mhlo.erf", pieces=(" ", Operands(1), ATTRIBUTES, " : ", SAME_TYPE)),
+    replace(_UNARY, name="chlo.constant_like", pieces=(), operands=1, required=("value",)),
+)
 
 for _name in ("next_after", "polygamma", "zeta"):
-    define_op(
+    define_ops(
         OpSpec(
             name=f"chlo.{_name}",
             pieces=(" ", Operands(2), ATTRIBUTES, " : ", _ARROW_TYPES),
-            operands=2,
             pure=True,
         )
     )
@@ -115,7 +112,6 @@ for _name in ("next_after", "polygamma", "zeta"):
 _BROADCASTING = OpSpec(
     name="",
     pieces=(" ", Operands(2), ATTRIBUTES, " : ", SIGNATURE),
-    operands=2,
     optional=("broadcast_dimensions",),
     pure=True,
     elementwise=True,
@@ -141,56 +137,50 @@ for _name in (
     "broadcast_xor",
     "broadcast_zeta",
 ):
-    define_op(replace(_BROADCASTING, name=f"chlo.{_name}"))
-define_op(
+    define_ops(replace(_BROADCASTING, name=f"chlo.{_name}"))
+define_ops(
     replace(
         _BROADCASTING,
         name="chlo.broadcast_compare",
         required=("comparison_direction",),
         optional=("broadcast_dimensions", "compare_type"),
-    )
-)
-define_op(
+    ),
     replace(
         _BROADCASTING,
         name="chlo.broadcast_select",
         pieces=(" ", Operands(3), ATTRIBUTES, " : ", SIGNATURE),
-        operands=3,
         optional=(),
-    )
+    ),
 )
 
 
 # Constants, products, the largest elements
 
-define_op(
+define_ops(
     OpSpec(
         name="chlo.constant",
         pieces=(ATTRIBUTES, " ", ELEMENTS),
         operands=0,
         pure=True,
         constant=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="chlo.ragged_dot",
         operands=3,
         required=("ragged_dot_dimension_numbers",),
         optional=("precision_config",),
         pure=True,
-    )
+    ),
 )
 _TOP_K = OpSpec(
     name="chlo.top_k",
     pieces=("(", Operands(1), ", k = ", Integer("k"), ")", ATTRIBUTES, " : ", _ARROW_TYPES),
-    operands=1,
     results=2,
     pure=True,
     result_name=lambda _: ("values", "indices"),
 )
-define_op(_TOP_K)
-define_op(
+define_ops(
+    _TOP_K,
     replace(
         _TOP_K,
         name="mhlo.topk",
@@ -198,7 +188,7 @@ define_op(
             *("(", Operands(1), ", k = ", Integer("k"), _Largest(), ")"),
             *(ATTRIBUTES, " : ", _ARROW_TYPES),
         ),
-    )
+    ),
 )
 
 
@@ -264,7 +254,7 @@ def _scan_argument(argument: BlockArgument) -> str:
     return "input" if op is not None and argument.index < _scan_inputs(op) else "carry"
 
 
-define_op(
+define_ops(
     OpSpec(
         name="chlo.scan",
         parse=_parse_scan,
@@ -282,7 +272,7 @@ define_op(
         recursive_effects=True,
         isolated=True,
         argument_name=_scan_argument,
-    )
+    ),
 )
 # MHLO has more operations than are defined here; they pass in generic form.
 known_dialects.discard("mhlo")

@@ -8,17 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from emu.mlir.attributes import StringAttr
+from emu.mlir.forms import ATTRIBUTES, RESULT_TYPE, SAME_TYPE, Operands
 from emu.mlir.ir import Operation
 from emu.mlir.types import TensorType, Type
 from emu.stablehlo.checks import Invalid, integer, operand_tensor, tensor, unchanged
-from emu.stablehlo.dialect import define_op
+from emu.stablehlo.dialect import define_ops
 from emu.stablehlo.reducers import accumulators, check_reducer
 from emu.stablehlo.spec import AtLeast, OpSpec
-from emu.stablehlo.syntax import ATTRIBUTES, RESULT_TYPE, SAME_TYPE, Operands
 from emu.stablehlo.traits import compatible_types, pairwise_counts, same_element_types
-
-__all__: list[str] = []
-
 
 # Collectives
 
@@ -58,7 +55,7 @@ def _infer_all_to_all(op: Operation) -> list[Type]:
     return results
 
 
-define_op(
+define_ops(
     OpSpec(
         name="stablehlo.all_gather",
         results=None,
@@ -66,9 +63,7 @@ define_op(
         optional=("channel_handle", "use_global_device_ids"),
         traits=(pairwise_counts,),
         check=_check_all_gather,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.all_reduce",
         results=None,
@@ -78,9 +73,7 @@ define_op(
         check=check_reducer,
         infer=_infer_all_reduce,
         pointwise=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.all_to_all",
         results=None,
@@ -88,9 +81,7 @@ define_op(
         optional=("channel_handle",),
         traits=(pairwise_counts,),
         infer=_infer_all_to_all,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.reduce_scatter",
         operands=1,
@@ -98,7 +89,7 @@ define_op(
         required=("scatter_dimension", "replica_groups"),
         optional=("channel_handle", "use_global_device_ids"),
         check=check_reducer,
-    )
+    ),
 )
 _COPY = OpSpec(
     name="",
@@ -108,9 +99,9 @@ _COPY = OpSpec(
     infer=unchanged,
     pointwise=True,
 )
-define_op(replace(_COPY, name="stablehlo.collective_broadcast", required=("replica_groups",)))
-define_op(replace(_COPY, name="stablehlo.collective_permute", required=("source_target_pairs",)))
-define_op(
+define_ops(
+    replace(_COPY, name="stablehlo.collective_broadcast", required=("replica_groups",)),
+    replace(_COPY, name="stablehlo.collective_permute", required=("source_target_pairs",)),
     OpSpec(
         name="stablehlo.cross-replica-sum",
         operands=1,
@@ -118,23 +109,23 @@ define_op(
         traits=(compatible_types,),
         pure=True,
         pointwise=True,
-    )
+    ),
 )
 
 
 # Numbers of devices, and tokens
 
 _SOURCE = OpSpec(name="", pieces=(ATTRIBUTES, " : ", RESULT_TYPE), operands=0, pure=True)
-define_op(replace(_SOURCE, name="stablehlo.partition_id", needs_no_rule=True))
-define_op(replace(_SOURCE, name="stablehlo.replica_id"))
-define_op(replace(_SOURCE, name="stablehlo.create_token", needs_no_rule=True))
-define_op(
+define_ops(
+    replace(_SOURCE, name="stablehlo.partition_id", needs_no_rule=True),
+    replace(_SOURCE, name="stablehlo.replica_id"),
+    replace(_SOURCE, name="stablehlo.create_token", needs_no_rule=True),
     OpSpec(
         name="stablehlo.after_all",
         pieces=(" ", Operands(), ATTRIBUTES, " : ", SAME_TYPE),
         pure=True,
         needs_no_rule=True,
-    )
+    ),
 )
 
 
@@ -146,9 +137,9 @@ _TRANSFER = OpSpec(
     optional=("is_host_transfer", "source_target_pairs"),
     needs_no_rule=True,
 )
-define_op(replace(_TRANSFER, name="stablehlo.send", operands=AtLeast(1)))
-define_op(replace(_TRANSFER, name="stablehlo.recv", operands=1, results=None))
-define_op(
+define_ops(
+    replace(_TRANSFER, name="stablehlo.send", operands=AtLeast(1)),
+    replace(_TRANSFER, name="stablehlo.recv", operands=1, results=None),
     OpSpec(
         name="stablehlo.infeed",
         operands=1,
@@ -156,14 +147,12 @@ define_op(
         optional=("infeed_config", "layout"),
         defaults=(("infeed_config", StringAttr("")),),
         needs_no_rule=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.outfeed",
         operands=AtLeast(1),
         optional=("outfeed_config",),
         defaults=(("outfeed_config", StringAttr("")),),
         needs_no_rule=True,
-    )
+    ),
 )

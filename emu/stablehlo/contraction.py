@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from emu.mlir.assembly import OpParser, OpPrinter
 from emu.mlir.attributes import ArrayAttr
+from emu.mlir.forms import ATTRIBUTES, SIGNATURE, Draft, Operands, Piece, String
 from emu.mlir.ir import Operation
 from emu.stablehlo.attribute_parser import read_dims, read_dot_algorithm, read_enum
 from emu.stablehlo.attributes import (
@@ -22,11 +23,8 @@ from emu.stablehlo.checks import (
     is_same_size,
     operand_tensor,
 )
-from emu.stablehlo.dialect import define_op
+from emu.stablehlo.dialect import define_ops
 from emu.stablehlo.spec import OpSpec
-from emu.stablehlo.syntax import ATTRIBUTES, SIGNATURE, Draft, Operands, Piece, String
-
-__all__: list[str] = []
 
 _END = (ATTRIBUTES, " : ", SIGNATURE)
 
@@ -159,37 +157,27 @@ def _dot_shape(op: Operation) -> Shape:
     return (*left[:-1], *right[1:])
 
 
-define_op(
+define_ops(
     OpSpec(
         name="stablehlo.dot",
         pieces=(" ", Operands(2), _Precision(algorithm=False), *_END),
-        operands=2,
         check=check_result_shape(_dot_shape),
         pure=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.dot_general",
         pieces=(" ", Operands(2), ", ", _DotNumbers(), _Precision(algorithm=True), *_END),
-        operands=2,
         check=check_result_shape(_dot_general_shape),
         pure=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.einsum",
         pieces=(" ", Operands(2), ", config = ", String("einsum_config"), *_END),
-        operands=2,
         pure=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.unary_einsum",
         pieces=(" ", Operands(1), ", config = ", String("einsum_config"), *_END),
-        operands=1,
         pure=True,
-    )
+    ),
 )

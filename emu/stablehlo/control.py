@@ -6,19 +6,7 @@ from dataclasses import replace
 
 from emu.mlir.assembly import Operand, OpParser, OpPrinter
 from emu.mlir.attributes import ArrayAttr, BoolAttr, DictAttr, IntegerAttr, StringAttr
-from emu.mlir.ir import Operation
-from emu.mlir.types import IntegerType, TensorType, TupleType, Type
-from emu.stablehlo.checks import (
-    Invalid,
-    compatible,
-    integer,
-    operand_tensor,
-    quoted_types,
-    same_as_operands,
-)
-from emu.stablehlo.dialect import define_op
-from emu.stablehlo.spec import OpSpec
-from emu.stablehlo.syntax import (
+from emu.mlir.forms import (
     ATTRIBUTES,
     I32,
     PAIRWISE_TYPES,
@@ -30,10 +18,19 @@ from emu.stablehlo.syntax import (
     Piece,
     String,
 )
+from emu.mlir.ir import Operation
+from emu.mlir.types import IntegerType, TensorType, TupleType, Type
+from emu.stablehlo.checks import (
+    Invalid,
+    compatible,
+    integer,
+    operand_tensor,
+    quoted_types,
+    same_as_operands,
+)
+from emu.stablehlo.dialect import define_ops
+from emu.stablehlo.spec import OpSpec
 from emu.stablehlo.traits import pairwise_types
-
-__all__: list[str] = []
-
 
 # while
 
@@ -120,7 +117,7 @@ def _check_while(op: Operation) -> None:
         )
 
 
-define_op(
+define_ops(
     OpSpec(
         name="stablehlo.while",
         parse=_parse_while,
@@ -132,7 +129,7 @@ define_op(
         recursive_effects=True,
         needs_no_rule=True,
         argument_name="iterArg",
-    )
+    ),
 )
 
 
@@ -178,16 +175,16 @@ class _TypesOfOperands(Piece):
 _CONDITIONAL = OpSpec(
     name="", operands=1, results=None, infer=_infer_conditional, recursive_effects=True
 )
-define_op(replace(_CONDITIONAL, name="stablehlo.case", regions=None, needs_no_rule=True))
-define_op(replace(_CONDITIONAL, name="stablehlo.if", regions=("true_branch", "false_branch")))
-define_op(
+define_ops(
+    replace(_CONDITIONAL, name="stablehlo.case", regions=None, needs_no_rule=True),
+    replace(_CONDITIONAL, name="stablehlo.if", regions=("true_branch", "false_branch")),
     OpSpec(
         name="stablehlo.return",
         pieces=(" ", Operands(), ATTRIBUTES, _TypesOfOperands()),
         results=0,
         pure=True,
         terminator=True,
-    )
+    ),
 )
 
 
@@ -216,7 +213,7 @@ class _BarrierOperands(Piece):
         PAIRWISE_TYPES.write(w, op)
 
 
-define_op(
+define_ops(
     OpSpec(
         name="stablehlo.optimization_barrier",
         pieces=(ATTRIBUTES, _BarrierOperands()),
@@ -225,7 +222,7 @@ define_op(
         infer=same_as_operands,
         pure=True,
         needs_no_rule=True,
-    )
+    ),
 )
 
 
@@ -245,26 +242,23 @@ def _infer_tuple(op: Operation) -> list[Type]:
     return [TupleType(tuple(value.type for value in op.operands))]
 
 
-define_op(
+define_ops(
     OpSpec(
         name="stablehlo.tuple",
         pieces=(" ", Operands(), ATTRIBUTES, " : ", TUPLE_TYPE),
         infer=_infer_tuple,
         pure=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.get_tuple_element",
         pieces=(
             *(" ", Operands(1), "[", Integer("index", I32), "]"),
             *(ATTRIBUTES, " : ", SIGNATURE),
         ),
-        operands=1,
         infer=_infer_get_tuple_element,
         pure=True,
         needs_no_rule=True,
-    )
+    ),
 )
 
 
@@ -306,7 +300,7 @@ _CUSTOM_CALL_DEFAULTS = {
     "output_operand_aliases": ArrayAttr(()),
 }
 _COMPOSITE_DEFAULTS = {"composite_attributes": DictAttr(()), "version": IntegerAttr(0, I32)}
-define_op(
+define_ops(
     OpSpec(
         name="stablehlo.custom_call",
         pieces=(
@@ -317,9 +311,7 @@ define_op(
         results=None,
         optional=(*_CUSTOM_CALL_DEFAULTS, "backend_config", "operand_layouts", "result_layouts"),
         pure_if=lambda op: op.properties.get("has_side_effect") != BoolAttr(True),
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.composite",
         pieces=(
@@ -331,7 +323,7 @@ define_op(
         regions=None,
         required=("decomposition",),
         optional=tuple(_COMPOSITE_DEFAULTS),
-    )
+    ),
+    OpSpec(name="stablehlo.async_start", regions=("body",), isolated=True),
+    OpSpec(name="stablehlo.async_done", operands=1),
 )
-define_op(OpSpec(name="stablehlo.async_start", regions=("body",), isolated=True))
-define_op(OpSpec(name="stablehlo.async_done", operands=1))

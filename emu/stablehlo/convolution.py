@@ -6,26 +6,16 @@ from typing import ClassVar
 
 from emu.mlir.assembly import OpParser, OpPrinter
 from emu.mlir.attributes import Attribute, DenseArrayAttr
+from emu.mlir.forms import ATTRIBUTES, SIGNATURE, Draft, Operands, Piece
 from emu.mlir.ir import Operation
 from emu.mlir.types import IntegerType, TensorType
 from emu.stablehlo.attribute_parser import read_conv_body, read_dims
 from emu.stablehlo.attributes import ConvDimensionNumbers, dims_text
 from emu.stablehlo.checks import Invalid, Shape, check_result_shape, integer, tensor
-from emu.stablehlo.dialect import define_op
+from emu.stablehlo.dialect import define_ops
 from emu.stablehlo.spec import OpSpec
-from emu.stablehlo.syntax import (
-    ATTRIBUTES,
-    SIGNATURE,
-    Draft,
-    Operands,
-    Piece,
-    array_of_ints,
-    ints,
-)
+from emu.stablehlo.syntax import array_of_ints, ints
 from emu.stablehlo.windows import padding, padding_attribute, windows
-
-__all__: list[str] = []
-
 
 # Forms
 
@@ -183,7 +173,7 @@ def _convolution_shape(op: Operation) -> Shape | None:
     return tuple(shape)
 
 
-define_op(
+define_ops(
     OpSpec(
         name="stablehlo.convolution",
         pieces=(
@@ -195,9 +185,7 @@ define_op(
         optional=("precision_config",),
         check=check_result_shape(_convolution_shape),
         pure=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.dynamic_conv",
         operands=3,
@@ -210,5 +198,5 @@ define_op(
             "precision_config",
         ),
         pure=True,
-    )
+    ),
 )

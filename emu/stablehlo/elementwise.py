@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from emu.mlir.assembly import OpParser, OpPrinter
 from emu.mlir.attributes import IntegerAttr
+from emu.mlir.forms import ATTRIBUTES, I32, SAME_TYPE, SIGNATURE, Draft, Operands, Piece
 from emu.mlir.ir import Operation
 from emu.mlir.types import ComplexType, IntegerType, TensorType, Type
 from emu.stablehlo.attributes import (
@@ -22,7 +23,7 @@ from emu.stablehlo.checks import (
     operand_tensor,
     sizes_text,
 )
-from emu.stablehlo.dialect import define_op
+from emu.stablehlo.dialect import define_ops
 from emu.stablehlo.kinds import (
     ANY_TENSOR,
     BOOL_TENSOR,
@@ -42,18 +43,7 @@ from emu.stablehlo.kinds import (
     TensorKind,
 )
 from emu.stablehlo.spec import OpSpec
-from emu.stablehlo.syntax import (
-    ATTRIBUTES,
-    COMPLEX_TYPE,
-    I32,
-    SAME_TYPE,
-    SELECT_TYPES,
-    SIGNATURE,
-    Draft,
-    Enumeration,
-    Operands,
-    Piece,
-)
+from emu.stablehlo.syntax import COMPLEX_TYPE, SELECT_TYPES, Enumeration
 from emu.stablehlo.traits import (
     compatible_element_types,
     compatible_operand_elements,
@@ -63,8 +53,6 @@ from emu.stablehlo.traits import (
     same_operand_elements,
     same_shape,
 )
-
-__all__: list[str] = []
 
 _BOOL = IntegerType(1)
 
@@ -173,7 +161,6 @@ class _Bits(Piece):
 _UNARY = OpSpec(
     name="",
     pieces=(" ", Operands(1), ATTRIBUTES, " : ", SAME_TYPE),
-    operands=1,
     pure=True,
     elementwise=True,
     pointwise=True,
@@ -186,7 +173,7 @@ _TYPE_PRESERVING = replace(
 
 def _define_type_preserving(kind: TensorKind, *names: str) -> None:
     for name in names:
-        define_op(
+        define_ops(
             replace(
                 _TYPE_PRESERVING, name=f"stablehlo.{name}", operand_kinds=(kind,), result_kind=kind
             )
@@ -216,7 +203,7 @@ for _name in (
     "tanh",
 ):
     # These may be given an accuracy.
-    define_op(
+    define_ops(
         replace(
             _TYPE_PRESERVING,
             name=f"stablehlo.{_name}",
@@ -227,7 +214,7 @@ for _name in (
         )
     )
 
-define_op(
+define_ops(
     replace(
         _UNARY,
         name="stablehlo.abs",
@@ -235,10 +222,10 @@ define_op(
         result_kind=MAGNITUDE_TENSOR,
         traits=(elementwise_shapes,),
         infer=_infer_real,
-    )
+    ),
 )
 for _name in ("imag", "real"):
-    define_op(
+    define_ops(
         replace(
             _UNARY,
             name=f"stablehlo.{_name}",
@@ -248,27 +235,24 @@ for _name in ("imag", "real"):
             infer=_infer_real,
         )
     )
-define_op(
+define_ops(
     replace(
         _UNARY,
         name="stablehlo.convert",
         operand_kinds=(CONVERTIBLE_TENSOR,),
         result_kind=CONVERTIBLE_TENSOR,
         traits=(same_shape,),
-    )
-)
-define_op(
+    ),
     replace(
         _UNARY,
         name="stablehlo.is_finite",
         pieces=(" ", Operands(), ATTRIBUTES, " : ", SIGNATURE),
+        operands=1,
         operand_kinds=(QUANTIZABLE_FLOAT_TENSOR,),
         result_kind=BOOL_TENSOR,
         traits=(elementwise_shapes,),
         infer=_infer_predicate,
-    )
-)
-define_op(
+    ),
     replace(
         _TYPE_PRESERVING,
         name="stablehlo.reduce_precision",
@@ -276,11 +260,11 @@ define_op(
         operand_kinds=(QUANTIZABLE_FLOAT_TENSOR,),
         result_kind=QUANTIZABLE_FLOAT_TENSOR,
         traits=(elementwise_shapes, compatible_types),
-    )
+    ),
 )
 for _name in ("uniform_dequantize", "uniform_quantize"):
     # Shardy has no sharding rule for these two.
-    define_op(
+    define_ops(
         replace(_UNARY, name=f"stablehlo.{_name}", traits=(elementwise_shapes,), pointwise=False)
     )
 
@@ -290,7 +274,6 @@ for _name in ("uniform_dequantize", "uniform_quantize"):
 _BINARY = OpSpec(
     name="",
     pieces=(" ", Operands(2), ATTRIBUTES, " : ", SAME_TYPE),
-    operands=2,
     traits=(compatible_types,),
     infer=_infer_common,
     checks_inferred=False,
@@ -302,7 +285,7 @@ _BINARY = OpSpec(
 
 def _define_binary(kind: TensorKind, *names: str, commutative: bool = False) -> None:
     for name in names:
-        define_op(
+        define_ops(
             replace(
                 _BINARY,
                 name=f"stablehlo.{name}",
@@ -318,7 +301,7 @@ _define_binary(TENSOR, "maximum", "minimum", "multiply", commutative=True)
 _define_binary(INEXACT_TENSOR, "atan2")
 _define_binary(NUMBER_TENSOR, "divide", "power", "remainder", "subtract")
 _define_binary(INTEGER_TENSOR, "shift_left", "shift_right_arithmetic", "shift_right_logical")
-define_op(
+define_ops(
     replace(
         _BINARY,
         name="stablehlo.add",
@@ -326,9 +309,7 @@ define_op(
         result_kind=ANY_TENSOR,
         traits=(same_shape, same_element_types),
         commutative=True,
-    )
-)
-define_op(
+    ),
     replace(
         _BINARY,
         name="stablehlo.compare",
@@ -347,25 +328,24 @@ define_op(
         traits=(elementwise_shapes, compatible_operand_elements),
         infer=_infer_predicate,
         checks_inferred=True,
-    )
-)
-define_op(
+    ),
     replace(
         _BINARY,
         name="stablehlo.complex",
         pieces=(" ", Operands(), ATTRIBUTES, " : ", COMPLEX_TYPE),
+        operands=2,
         operand_kinds=(WIDE_FLOAT_TENSOR, WIDE_FLOAT_TENSOR),
         result_kind=COMPLEX_TENSOR,
         traits=(same_operand_elements, same_shape),
         infer=_infer_complex,
         checks_inferred=True,
-    )
+    ),
 )
 
 
 # Operations of three operands, of which some may be scalars
 
-define_op(
+define_ops(
     OpSpec(
         name="stablehlo.select",
         pieces=(" ", Operands(), ATTRIBUTES, " : ", SELECT_TYPES),
@@ -375,18 +355,15 @@ define_op(
         infer=_infer_select,
         pure=True,
         elementwise=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.clamp",
         pieces=(" ", Operands(3), ATTRIBUTES, " : ", SAME_TYPE),
-        operands=3,
         operand_kinds=(TENSOR, TENSOR, TENSOR),
         result_kind=TENSOR,
         traits=(compatible_element_types,),
         infer=_infer_clamp,
         pure=True,
         elementwise=True,
-    )
+    ),
 )

@@ -6,12 +6,10 @@ from emu.mlir.ir import Operation
 from emu.mlir.types import TensorType, Type
 from emu.stablehlo.attributes import GatherDimensionNumbers
 from emu.stablehlo.checks import Invalid, tensor
-from emu.stablehlo.dialect import define_op
+from emu.stablehlo.dialect import define_ops
 from emu.stablehlo.reducers import accumulators
 from emu.stablehlo.spec import AtLeast, OpSpec
 from emu.stablehlo.syntax import ints
-
-__all__: list[str] = []
 
 
 def _infer_gather(op: Operation) -> list[Type]:
@@ -69,7 +67,7 @@ def _infer_scatter(op: Operation) -> list[Type]:
     ]
 
 
-define_op(
+define_ops(
     OpSpec(
         name="stablehlo.gather",
         operands=2,
@@ -77,18 +75,14 @@ define_op(
         optional=("indices_are_sorted",),
         infer=_infer_gather,
         pure=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.dynamic_gather",
         operands=3,
         required=("dimension_numbers",),
         optional=("indices_are_sorted",),
         pure=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.scatter",
         operands=AtLeast(1),
@@ -98,13 +92,11 @@ define_op(
         optional=("indices_are_sorted", "unique_indices"),
         infer=_infer_scatter,
         recursive_effects=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.torch_index_select",
         operands=2,
         required=("dim", "batch_dims"),
         pure=True,
-    )
+    ),
 )

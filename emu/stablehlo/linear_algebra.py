@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from emu.mlir.assembly import OpParser, OpPrinter
 from emu.mlir.attributes import BoolAttr
+from emu.mlir.forms import ATTRIBUTES, SAME_TYPE, SIGNATURE, Draft, Operands, Piece
 from emu.mlir.ir import Operation
 from emu.mlir.types import Type
 from emu.stablehlo.attributes import FftType
 from emu.stablehlo.checks import Invalid, is_same_size, operand_tensor, sizes_text
-from emu.stablehlo.dialect import define_op
+from emu.stablehlo.dialect import define_ops
 from emu.stablehlo.kinds import FLOAT_OR_COMPLEX_TENSOR, INEXACT_TENSOR
 from emu.stablehlo.spec import OpSpec
-from emu.stablehlo.syntax import (
-    ATTRIBUTES,
-    SAME_TYPE,
-    SIGNATURE,
-    Draft,
-    Enumeration,
-    Ints,
-    Operands,
-    Piece,
-)
+from emu.stablehlo.syntax import Enumeration, Ints
 from emu.stablehlo.traits import compatible_element_types
-
-__all__: list[str] = []
 
 
 class _Lower(Piece):
@@ -56,37 +46,31 @@ def _infer_triangular_solve(op: Operation) -> list[Type]:
     return [op.operands[1].type]
 
 
-define_op(
+define_ops(
     OpSpec(
         name="stablehlo.cholesky",
         pieces=(" ", Operands(1), _Lower(), ATTRIBUTES, " : ", SAME_TYPE),
-        operands=1,
         operand_kinds=(INEXACT_TENSOR,),
         result_kind=INEXACT_TENSOR,
         traits=(compatible_element_types,),
         infer=_infer_cholesky,
         pure=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.triangular_solve",
         operands=2,
         required=("left_side", "lower", "unit_diagonal", "transpose_a"),
         infer=_infer_triangular_solve,
         pure=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.fft",
         pieces=(
             *(" ", Operands(1), ", type = ", Enumeration("fft_type", FftType)),
             *(", length = ", Ints("fft_length"), ATTRIBUTES, " : ", SIGNATURE),
         ),
-        operands=1,
         operand_kinds=(FLOAT_OR_COMPLEX_TENSOR,),
         result_kind=FLOAT_OR_COMPLEX_TENSOR,
         pure=True,
-    )
+    ),
 )

@@ -7,10 +7,8 @@ from dataclasses import replace
 from emu.mlir.ir import Operation
 from emu.mlir.types import TensorType, Type
 from emu.stablehlo.checks import Invalid, integer, tensor
-from emu.stablehlo.dialect import define_op
+from emu.stablehlo.dialect import define_ops
 from emu.stablehlo.spec import OpSpec
-
-__all__: list[str] = []
 
 
 def _infer_batch_norm(op: Operation) -> list[Type]:
@@ -28,22 +26,20 @@ def _infer_batch_norm(op: Operation) -> list[Type]:
 _BATCH_NORM = OpSpec(
     name="", required=("epsilon", "feature_index"), infer=_infer_batch_norm, pure=True
 )
-define_op(replace(_BATCH_NORM, name="stablehlo.batch_norm_inference", operands=5))
-define_op(
+define_ops(
+    replace(_BATCH_NORM, name="stablehlo.batch_norm_inference", operands=5),
     replace(
         _BATCH_NORM,
         name="stablehlo.batch_norm_training",
         operands=3,
         results=3,
         result_name=lambda _: ("output", "batch_mean", "batch_var"),
-    )
-)
-define_op(
+    ),
     replace(
         _BATCH_NORM,
         name="stablehlo.batch_norm_grad",
         operands=5,
         results=3,
         result_name=lambda _: ("grad_operand", "grad_scale", "grad_offset"),
-    )
+    ),
 )

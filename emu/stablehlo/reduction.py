@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from emu.mlir.assembly import Argument, Operand, OpParser, OpPrinter
 from emu.mlir.diagnostics import Location
+from emu.mlir.forms import Draft
 from emu.mlir.ir import Block, Operation, Region
 from emu.mlir.types import TensorType, Type, UnrankedTensorType
 from emu.stablehlo.attribute_parser import read_dims
@@ -16,15 +17,12 @@ from emu.stablehlo.checks import (
     tensor,
 )
 from emu.stablehlo.constraints import ANY_DIMENSION
-from emu.stablehlo.dialect import SPECS, define_op
+from emu.stablehlo.dialect import SPECS, define_ops
 from emu.stablehlo.reducers import accumulators, check_reducer
 from emu.stablehlo.spec import OpSpec
-from emu.stablehlo.syntax import Draft, array_of_ints, ints
+from emu.stablehlo.syntax import array_of_ints, ints
 from emu.stablehlo.traits import same_shape
 from emu.stablehlo.windows import windows
-
-__all__: list[str] = []
-
 
 # reduce
 
@@ -187,7 +185,7 @@ def _infer_reduce(op: Operation) -> list[Type]:
     return [TensorType(shape, tensor(value.type).element) for value in last.operands]
 
 
-define_op(
+define_ops(
     OpSpec(
         name="stablehlo.reduce",
         parse=_parse_reduce,
@@ -198,7 +196,7 @@ define_op(
         traits=(_check_dimensions, check_reducer),
         infer=_infer_reduce,
         recursive_effects=True,
-    )
+    ),
 )
 
 
@@ -240,7 +238,7 @@ def _infer_map(op: Operation) -> list[Type]:
     return [TensorType(tensor(op.operands[-1].type).shape, accumulators(op, 0, op.operands)[0])]
 
 
-define_op(
+define_ops(
     OpSpec(
         name="stablehlo.reduce_window",
         results=None,
@@ -250,9 +248,7 @@ define_op(
         check=check_reducer,
         infer=_infer_reduce_window,
         recursive_effects=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.select_and_scatter",
         operands=3,
@@ -260,9 +256,7 @@ define_op(
         optional=("window_dimensions", "window_strides", "padding"),
         infer=_infer_select_and_scatter,
         recursive_effects=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.map",
         regions=("computation",),
@@ -270,9 +264,7 @@ define_op(
         traits=(same_shape,),
         infer=_infer_map,
         recursive_effects=True,
-    )
-)
-define_op(
+    ),
     OpSpec(
         name="stablehlo.sort",
         results=None,
@@ -282,5 +274,5 @@ define_op(
         traits=(same_shape,),
         infer=same_as_operands,
         recursive_effects=True,
-    )
+    ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from emu.mlir.forms import ATTRIBUTES, SAME_TYPE, SIGNATURE, Integer, Operands
 from emu.mlir.ir import Operation
 from emu.mlir.types import TensorType, Type
 from emu.stablehlo.checks import (
@@ -14,13 +15,11 @@ from emu.stablehlo.checks import (
     tensor,
     unchanged,
 )
-from emu.stablehlo.dialect import define_op
+from emu.stablehlo.dialect import define_ops
 from emu.stablehlo.kinds import ANY_TENSOR, TENSOR
 from emu.stablehlo.spec import OpSpec
-from emu.stablehlo.syntax import ATTRIBUTES, SAME_TYPE, SIGNATURE, Integer, Ints, Operands, ints
+from emu.stablehlo.syntax import Ints, ints
 from emu.stablehlo.traits import compatible_element_types, same_element_types
-
-__all__: list[str] = []
 
 _END = (ATTRIBUTES, " : ", SIGNATURE)
 _PURE = OpSpec(name="", pieces=(" ", Operands(), *_END), pure=True)
@@ -52,6 +51,7 @@ def _check_broadcast_in_dim(op: Operation) -> None:
                 f"{result.rank}"
             )
         size = source.shape[index]
+        # A dimension of one element is repeated, any other keeps its size.
         if size != 1 and not is_same_size(size, result.shape[d]):
             raise Invalid(
                 f"size of operand dimension {index} ({size}) is not equal to 1 or size of result "
@@ -92,30 +92,25 @@ def _infer_broadcast(op: Operation) -> list[Type]:
     return [TensorType((*sizes, *source.shape), source.element)]
 
 
-define_op(replace(_PURE, name="stablehlo.bitcast_convert", operands=1))
-define_op(
+define_ops(
+    replace(_PURE, name="stablehlo.bitcast_convert", operands=1),
     replace(
         _PURE,
         name="stablehlo.reshape",
         operands=1,
         traits=(compatible_element_types,),
         check=_check_reshape,
-    )
-)
-define_op(replace(_PURE, name="stablehlo.dynamic_reshape", operands=2))
-define_op(
+    ),
+    replace(_PURE, name="stablehlo.dynamic_reshape", operands=2),
     replace(
         _PURE,
         name="stablehlo.transpose",
         pieces=(" ", Operands(1), ", dims = ", Ints("permutation"), *_END),
-        operands=1,
         operand_kinds=(ANY_TENSOR,),
         result_kind=ANY_TENSOR,
         traits=(compatible_element_types,),
         infer=_infer_transpose,
-    )
-)
-define_op(
+    ),
     replace(
         _PURE,
         name="stablehlo.reverse",
@@ -123,56 +118,40 @@ define_op(
             *(" ", Operands(1), ", dims = ", Ints("dimensions")),
             *(ATTRIBUTES, " : ", SAME_TYPE),
         ),
-        operands=1,
         operand_kinds=(TENSOR,),
         result_kind=TENSOR,
         traits=(same_element_types,),
         check=_check_reverse,
         infer=unchanged,
-    )
-)
-define_op(
+    ),
     replace(
         _PURE,
         name="stablehlo.broadcast",
         pieces=(" ", Operands(1), ", sizes = ", Ints("broadcast_sizes"), *_END),
-        operands=1,
         traits=(same_element_types,),
         infer=_infer_broadcast,
-    )
-)
-define_op(
+    ),
     replace(
         _PURE,
         name="stablehlo.broadcast_in_dim",
         pieces=(" ", Operands(1), ", dims = ", Ints("broadcast_dimensions"), *_END),
-        operands=1,
         traits=(compatible_element_types,),
         check=_check_broadcast_in_dim,
-    )
-)
-define_op(
+    ),
     replace(
         _PURE,
         name="stablehlo.dynamic_broadcast_in_dim",
         pieces=(" ", Operands(2), ", dims = ", Ints("broadcast_dimensions"), *_END),
-        operands=2,
         optional=("known_expanding_dimensions", "known_nonexpanding_dimensions"),
-    )
-)
-define_op(
+    ),
     replace(
         _PURE,
         name="stablehlo.get_dimension_size",
         pieces=(" ", Operands(1), ", dim = ", Integer("dimension"), *_END),
-        operands=1,
-    )
-)
-define_op(
+    ),
     replace(
         _PURE,
         name="stablehlo.set_dimension_size",
         pieces=(" ", Operands(2), ", dim = ", Integer("dimension"), *_END),
-        operands=2,
-    )
+    ),
 )

@@ -6,26 +6,15 @@ from dataclasses import replace
 from itertools import pairwise
 
 from emu.mlir.assembly import OpParser, OpPrinter
+from emu.mlir.forms import ATTRIBUTES, SIGNATURE, Draft, Integer, Operands, Piece
 from emu.mlir.ir import Operation
 from emu.mlir.types import TensorType, Type
 from emu.stablehlo.checks import Invalid, integer, is_same_size, operand_tensor, sizes_text
-from emu.stablehlo.dialect import define_op
+from emu.stablehlo.dialect import define_ops
 from emu.stablehlo.kinds import TENSOR, ZERO_RANK_TENSOR
 from emu.stablehlo.spec import AtLeast, OpSpec
-from emu.stablehlo.syntax import (
-    ATTRIBUTES,
-    SIGNATURE,
-    Draft,
-    Integer,
-    Ints,
-    Operands,
-    Piece,
-    array_of_ints,
-    ints,
-)
+from emu.stablehlo.syntax import Ints, array_of_ints, ints
 from emu.stablehlo.traits import same_element_types, same_sizes
-
-__all__: list[str] = []
 
 _END = (ATTRIBUTES, " : ", SIGNATURE)
 _PURE = OpSpec(name="", pieces=(" ", Operands(), *_END), pure=True)
@@ -136,36 +125,31 @@ def _infer_dynamic_update_slice(op: Operation) -> list[Type]:
     return [source]
 
 
-define_op(
+define_ops(
     replace(
         _PURE,
         name="stablehlo.slice",
         pieces=(" ", Operands(1), " ", _Ranges(), *_END),
-        operands=1,
         operand_kinds=(TENSOR,),
         result_kind=TENSOR,
         traits=(same_sizes("start_indices", "limit_indices", "strides"), same_element_types),
         infer=_infer_slice,
-    )
-)
-define_op(
+    ),
     replace(
         _PURE,
         name="stablehlo.dynamic_slice",
         pieces=(" ", Operands(comma=True), " sizes = ", Ints("slice_sizes"), *_END),
         operands=AtLeast(1),
         infer=_infer_dynamic_slice,
-    )
-)
-define_op(
+    ),
     replace(
         _PURE,
         name="stablehlo.dynamic_update_slice",
         operands=AtLeast(2),
         infer=_infer_dynamic_update_slice,
-    )
+    ),
+    replace(_PURE, name="stablehlo.real_dynamic_slice", operands=4),
 )
-define_op(replace(_PURE, name="stablehlo.real_dynamic_slice", operands=4))
 
 
 # pad
@@ -195,7 +179,7 @@ def _infer_pad(op: Operation) -> list[Type]:
     return [TensorType(tuple(shape), source.element)]
 
 
-define_op(
+define_ops(
     replace(
         _PURE,
         name="stablehlo.pad",
@@ -204,7 +188,6 @@ define_op(
             *(", high = ", Ints("edge_padding_high"), ", interior = ", Ints("interior_padding")),
             *_END,
         ),
-        operands=2,
         operand_kinds=(TENSOR, ZERO_RANK_TENSOR),
         result_kind=TENSOR,
         traits=(
@@ -212,9 +195,9 @@ define_op(
             same_element_types,
         ),
         infer=_infer_pad,
-    )
+    ),
+    replace(_PURE, name="stablehlo.dynamic_pad", operands=5),
 )
-define_op(replace(_PURE, name="stablehlo.dynamic_pad", operands=5))
 
 
 # concatenate
@@ -246,7 +229,7 @@ def _infer_concatenate(op: Operation) -> list[Type]:
     return [TensorType(tuple(shape), first.element)]
 
 
-define_op(
+define_ops(
     replace(
         _PURE,
         name="stablehlo.concatenate",
@@ -254,5 +237,5 @@ define_op(
         operands=AtLeast(1),
         traits=(same_element_types,),
         infer=_infer_concatenate,
-    )
+    ),
 )

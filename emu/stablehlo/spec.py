@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 from emu.mlir.attributes import Attribute
+from emu.mlir.forms import Form, Operands, Piece
 from emu.mlir.ir import BlockArgument, Operation
 from emu.mlir.registry import ParseOp, PrintOp
 from emu.stablehlo.checks import Check, Infer
 from emu.stablehlo.constraints import Constraint
 from emu.stablehlo.kinds import TensorKind
-from emu.stablehlo.syntax import Form, Piece
 
 
 class AtLeast(NamedTuple):
@@ -29,7 +29,7 @@ ANY_NUMBER = AtLeast(0)
 class OpSpec:
     """Form, operands, types, checks and effects of one operation.
 
-    Its file says what belongs to the operation; ``dialect.define_op`` makes a definition with a
+    Its file says what belongs to the operation; ``dialect.define_ops`` makes a definition with a
     verifier of it. The verifier works through the steps in MLIR's order: numbers and attributes,
     ``operand_kinds`` and ``result_kind``, ``traits``, ``check``, ``infer``. The first error ends it.
 
@@ -39,7 +39,7 @@ class OpSpec:
         form_defaults: Values of inherent attributes that pretty forms leave out.
         parse: Reads a pretty form that pieces cannot describe.
         print: Writes it.
-        operands: Number of operands. Default: any.
+        operands: Number of operands. Default: that of the form's ``Operands``, else any.
         results: Number of results; None for any. Default: 1.
         regions: Names of the regions; None for any number. Default: none.
         required: Inherent attributes that must be there, besides those that the form must have.
@@ -74,7 +74,7 @@ class OpSpec:
     form_defaults: Mapping[str, Attribute] = field(default_factory=dict)
     parse: ParseOp | None = None
     print: PrintOp | None = None
-    operands: int | AtLeast = ANY_NUMBER
+    operands: int | AtLeast | None = None
     results: int | None = 1
     regions: tuple[str, ...] | None = ()
     required: tuple[str, ...] = ()
@@ -100,12 +100,21 @@ class OpSpec:
     result_name: Callable[[Operation], str | tuple[str, ...] | None] | None = None
     argument_name: str | Callable[[BlockArgument], str | None] | None = None
 
+    # Cached: the verifier asks at every operation, and a frozen spec does not change.
     @cached_property
     def form(self) -> Form | None:
         """Pretty form made of ``pieces``."""
         if not self.pieces:
             return None
         return Form(self.name, *self.pieces, defaults=self.form_defaults)
+
+    @cached_property
+    def operand_count(self) -> int | AtLeast:
+        """Number of operands."""
+        if self.operands is not None:
+            return self.operands
+        counts = [piece.count for piece in self.pieces if isinstance(piece, Operands)]
+        return next((count for count in counts if count is not None), ANY_NUMBER)
 
     @cached_property
     def properties(self) -> tuple[str, ...]:

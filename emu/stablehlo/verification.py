@@ -88,7 +88,7 @@ def _count_problem(op: Operation, spec: OpSpec) -> str | None:
         if results < 2:
             return "requires one result" if results else "requires zero results"
         return f"expected {results} results"
-    return _operand_count_problem(spec.operands, len(op._operands))
+    return _operand_count_problem(spec.operand_count, len(op._operands))
 
 
 def _operand_count_problem(expected: int | AtLeast, count: int) -> str | None:

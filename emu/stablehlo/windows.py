@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from emu.mlir.attributes import Attribute, DenseElementsAttr
-from emu.mlir.dense import element_values
+from emu.mlir.dense import integer_values
 from emu.mlir.ir import Operation
-from emu.mlir.types import TensorType
-from emu.stablehlo.checks import Invalid, tensor
-from emu.stablehlo.syntax import I64, ints
+from emu.stablehlo.checks import Invalid
+from emu.stablehlo.syntax import ints
 
 _DESCRIBED = (
     "window-strides",
@@ -22,11 +21,9 @@ _DESCRIBED = (
 
 def _integers(attribute: Attribute | None) -> tuple[int, ...]:
     """Return the numbers of ``array<i64: …>`` or of ``dense<…> : tensor<…xi64>``."""
-    if not isinstance(attribute, DenseElementsAttr):
-        return ints(attribute)
-    values = tuple(v - (1 << 64) if v >> 63 else v for v in element_values(attribute))
-    count = tensor(attribute.type).size
-    return values * count if attribute.splat else values
+    if isinstance(attribute, DenseElementsAttr):
+        return integer_values(attribute)
+    return ints(attribute)
 
 
 def _dilated(size: int, dilation: int) -> int:
@@ -111,20 +108,12 @@ def windows(op: Operation, sizes: Sequence[int], dilations: tuple[str, str]) -> 
 
 def padding_attribute(pairs: Sequence[tuple[int, int]]) -> DenseElementsAttr:
     """Make ``dense<[[1, 1], [0, 2]]> : tensor<2x2xi64>``."""
-    values = [value for pair in pairs for value in pair]
-    splat = bool(values) and all(value == values[0] for value in values)
-    data = b"".join(v.to_bytes(8, "little", signed=True) for v in values[: 1 if splat else None])
-    return DenseElementsAttr(data, TensorType((len(pairs), 2), I64), splat)
+    return DenseElementsAttr.of([value for pair in pairs for value in pair], (len(pairs), 2))
 
 
 def padding(attribute: Attribute | None) -> list[tuple[int, int]]:
     """Return the pairs of such an attribute; none where it is absent."""
-    if not isinstance(attribute, DenseElementsAttr) or not isinstance(attribute.type, TensorType):
+    if not isinstance(attribute, DenseElementsAttr):
         return []
-    data = attribute.data
-    values = [
-        int.from_bytes(data[i : i + 8], "little", signed=True) for i in range(0, len(data), 8)
-    ]
-    if attribute.splat:
-        values *= attribute.type.size
+    values = integer_values(attribute)
     return list(zip(values[::2], values[1::2], strict=True))

@@ -4,7 +4,13 @@ Public are the modules and names that Triton has too. All others are internal: n
 release.
 """
 
-from emu.triton import knobs, language, runtime, testing
+from emu.triton import (
+    backends,  # noqa: F401 - they register themselves
+    knobs,
+    language,
+    runtime,
+    testing,
+)
 from emu.triton.compiler import CompilationError, compile
 from emu.triton.errors import TritonError
 from emu.triton.integers import cdiv, next_power_of_2

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class TritonError(Exception):
-    """A program in Triton's language, or its use, breaks a rule."""
+    """Base of the errors of a kernel or of its use."""

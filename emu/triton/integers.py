@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, SupportsIndex
 
 from emu.triton.source import constexpr_function
 
@@ -17,7 +17,7 @@ def cdiv(x: Any, y: Any) -> Any:
         y: An integer above 0.
 
     Raises:
-        TypeError: They are not numbers.
+        TypeError: The arguments are not numbers.
         ValueError: ``y`` is 0.
     """
     if type(x) is int and type(y) is int and y:
@@ -39,20 +39,20 @@ def next_power_of_2(n: int) -> int:
         n: An integer of at least 0.
 
     Raises:
-        TypeError: It is no number.
-        ValueError: It is not whole.
+        TypeError: ``n`` is not a number.
+        ValueError: ``n`` is a float that is not whole.
     """
     if type(n) is not int:
         n = _integer("n", n)
     return 1 << (n - 1).bit_length() if n > 0 else 0
 
 
-def _integer(name: str, value: Any) -> int:
+def _integer(name: str, value: SupportsIndex | float) -> int:
     """Return an integer; of a float that is whole, too.
 
     Raises:
-        TypeError: It is no number.
-        ValueError: It is not whole.
+        TypeError: The value is not a number.
+        ValueError: The value is a float that is not whole.
     """
     if isinstance(value, float):
         if not value.is_integer():

@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class HookChain(list[F]):
-    """Functions that are called one after the other; a list, whose truth a launch can see at once.
+    """Functions that are called one after the other; a list, so that a launch tests it at no cost.
 
     Args:
         reversed: Call the last that was added first.
@@ -55,7 +55,7 @@ class HookChain(list[F]):
         if func in self:
             super().remove(func)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
+    def __call__(self, *args: object, **kwargs: object) -> None:
         """Call each function with the arguments."""
         for call in reversed(self) if self.reversed else tuple(self):
             call(*args, **kwargs)
@@ -77,7 +77,7 @@ class Knobs:
         raise AttributeError(f"there is no setting {name!r}; there are {sorted(self.knobs)}")
 
     @property
-    def knobs(self) -> dict[str, Any]:
+    def knobs(self) -> dict[str, object]:
         """All settings of the group by name."""
         return dict(vars(self))
 
@@ -111,7 +111,7 @@ def _text(name: str) -> Any:
     return field(default_factory=lambda: os.environ.get(name))
 
 
-def _reversed_hooks() -> HookChain[Callable[..., Any]]:
+def _reversed_hooks() -> HookChain[Callable[..., object]]:
     return HookChain(reversed=True)
 
 
@@ -135,15 +135,15 @@ class RuntimeKnobs(Knobs):
 
     interpret: bool = _flag("TRITON_INTERPRET")
     debug: bool = _flag("TRITON_DEBUG")
-    launch_enter_hook: HookChain[Callable[..., Any]] = field(default_factory=HookChain)
-    launch_exit_hook: HookChain[Callable[..., Any]] = field(default_factory=_reversed_hooks)
-    kernel_load_start_hook: HookChain[Callable[..., Any]] = field(default_factory=HookChain)
-    kernel_load_end_hook: HookChain[Callable[..., Any]] = field(default_factory=_reversed_hooks)
-    jit_cache_hook: Callable[..., Any] | None = None
-    jit_post_compile_hook: Callable[..., Any] | None = None
+    launch_enter_hook: HookChain[Callable[..., object]] = field(default_factory=HookChain)
+    launch_exit_hook: HookChain[Callable[..., object]] = field(default_factory=_reversed_hooks)
+    kernel_load_start_hook: HookChain[Callable[..., object]] = field(default_factory=HookChain)
+    kernel_load_end_hook: HookChain[Callable[..., object]] = field(default_factory=_reversed_hooks)
+    jit_cache_hook: Callable[..., object] | None = None
+    jit_post_compile_hook: Callable[..., object] | None = None
     override_arch: str | None = _text("TRITON_OVERRIDE_ARCH")
     sanitize_overflow: bool = True
-    add_stages_inspection_hook: Callable[..., Any] | None = None
+    add_stages_inspection_hook: Callable[..., object] | None = None
 
 
 @dataclass(eq=False, repr=False)
@@ -158,7 +158,7 @@ class AutotuningKnobs(Knobs):
 
     print: bool = _flag("TRITON_PRINT_AUTOTUNING")
     cache: bool = _flag("TRITON_CACHE_AUTOTUNING")
-    listener: Callable[..., Any] | None = None
+    listener: Callable[..., object] | None = None
 
 
 @dataclass(eq=False, repr=False)
@@ -179,7 +179,7 @@ class CompilationKnobs(Knobs):
     always_compile: bool = _flag("TRITON_ALWAYS_COMPILE")
     disable_line_info: bool = _flag("TRITON_DISABLE_LINE_INFO")
     front_end_debugging: bool = _flag("TRITON_FRONT_END_DEBUGGING")
-    listener: Callable[..., Any] | None = None
+    listener: Callable[..., object] | None = None
 
 
 @dataclass(eq=False, repr=False)

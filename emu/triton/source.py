@@ -12,28 +12,22 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
+from emu.triton.formats import FORMATS
+
 _DEF = re.compile(r"^[ \t]*def\s+\w+\s*[\[(]")
 _EMPTY = inspect.Parameter.empty
 _PLAIN = (bool, int, float, str, bytes, type(None))
 
+# Spellings of dtypes by the other names that annotations have for them.
 _CANONICAL = {
-    "float8e4nv": "fp8e4nv",
-    "float8e5": "fp8e5",
-    "float8e4b15": "fp8e4b15",
+    **{f.language_name: f.spelling for f in FORMATS},
     "float8_e4m3fn": "fp8e4nv",
     "float8_e5m2": "fp8e5",
     "half": "fp16",
-    "float16": "fp16",
-    "bfloat16": "bf16",
     "float": "fp32",
-    "float32": "fp32",
     "double": "fp64",
-    "float64": "fp64",
     "bool": "i1",
-    "int1": "i1",
     "uint1": "u1",
-    **{f"int{n}": f"i{n}" for n in (8, 16, 32, 64)},
-    **{f"uint{n}": f"u{n}" for n in (8, 16, 32, 64)},
 }
 
 
@@ -136,7 +130,7 @@ class JITCallable:
 
     def __init__(
         self,
-        fn: Callable[..., Any],
+        fn: Callable[..., object],
         *,
         do_not_specialize: Sequence[int | str] = (),
         do_not_specialize_on_alignment: Sequence[int | str] = (),
@@ -151,7 +145,7 @@ class JITCallable:
             noinline: Kept; a call means the same either way.
 
         Raises:
-            ValueError: The source of the function is nowhere to be read.
+            ValueError: The source of the function cannot be read.
         """
         code = fn.__code__
         if code.co_filename.startswith("<") and code.co_filename not in linecache.cache:
@@ -170,7 +164,7 @@ class JITCallable:
             )
             for n, p in enumerate(self.signature.parameters.values())
         ]
-        self.used_global_vals: dict[tuple[str, int], tuple[Any, dict[str, Any]]] = {}
+        self.used_global_vals: dict[tuple[str, int], tuple[object, dict[str, object]]] = {}
         self._src: str | None = None
         self._tree: ast.Module | None = None
         self._key: str | None = None
@@ -249,7 +243,7 @@ class JITCallable:
     # ---- surroundings
 
     @property
-    def nonlocals(self) -> dict[str, Any]:
+    def nonlocals(self) -> dict[str, object]:
         """Values of the variables of enclosing functions that it uses."""
         if self.fn.__closure__ is None:
             return {}
@@ -261,7 +255,7 @@ class JITCallable:
                 continue
         return found
 
-    def get_capture_scope(self) -> dict[str, Any]:
+    def get_capture_scope(self) -> dict[str, object]:
         """Return the values of names outside the function."""
         nonlocals = self.nonlocals
         return self.__globals__ | nonlocals if nonlocals else self.__globals__
@@ -313,22 +307,22 @@ class JITCallable:
 class ConstexprFunction(JITCallable):
     """A Python function that runs while a kernel is compiled."""
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Call the function with the values of constexprs in their place."""
         plain = {name: plain_value(value) for name, value in kwargs.items()}
         return self.fn(*map(plain_value, args), **plain)
 
 
-def constexpr_function(fn: Callable[..., Any]) -> ConstexprFunction:
+def constexpr_function(fn: Callable[..., object]) -> ConstexprFunction:
     """Make a function callable in kernels; it runs at compile time, on plain Python values."""
     return ConstexprFunction(fn)
 
 
 def must_use_result(fn: Any, hint: str | bool = True) -> Any:
-    """Make it an error in a kernel to ignore the result of a function.
+    """Make ignoring the result of a function an error in kernels.
 
     Args:
         fn: The function, under its other decorators; or a text, to get a decorator.
@@ -340,7 +334,7 @@ def must_use_result(fn: Any, hint: str | bool = True) -> Any:
     return fn
 
 
-def aggregate(cls: Any) -> NoReturn:
+def aggregate(cls: object) -> NoReturn:
     """Refuse: aggregates, classes whose instances kernels hold, are not in this version.
 
     Raises:
@@ -361,7 +355,7 @@ def plain_value(value: Any) -> Any:
     return value
 
 
-def _follow(value: Any, chain: tuple[str, ...]) -> Any:
+def _follow(value: object, chain: tuple[str, ...]) -> Any:
     """Return the attribute that a chain of names leads to, through modules and classes only."""
     for attribute in chain:
         if not isinstance(value, ModuleType | type):
@@ -370,7 +364,7 @@ def _follow(value: Any, chain: tuple[str, ...]) -> Any:
     return value
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     """Return the spelling of a value that can become part of a kernel; None for others."""
     value = plain_value(value)
     if isinstance(value, tuple):
@@ -384,7 +378,7 @@ def _text(value: Any) -> str | None:
 
 
 def references(tree: ast.AST) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the names that a function takes from outside, each with the attributes read of it.
+    """Yield the global names that a function uses, each with the attributes that it reads of them.
 
     Args:
         tree: A module that holds the function alone.

@@ -8,42 +8,33 @@ array argument, and one compiled version serves every dtype, rank and layout.
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from emu.kernels.core.jit import carray, intrinsic, jit
+from emu.kernels.core.annotations import Array, Intrinsic, IrBuilder, IrValue
+from emu.kernels.core.jit import carray, fixed_intrinsic, jit
 
 
-@intrinsic
-def as_pointer(typingctx: Any, address: Any) -> Any:
+@fixed_intrinsic(types.voidptr, types.int64)
+def as_pointer(builder: IrBuilder, address: IrValue) -> IrValue:
     """Turn an address (``int64``) into a ``void *``."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.inttoptr(args[0], cgutils.voidptr_t)
-
-    return types.voidptr(types.int64), codegen
+    return builder.inttoptr(address, cgutils.voidptr_t)
 
 
-@intrinsic
-def move_bytes(typingctx: Any, target: Any, source: Any, count: Any) -> Any:
+@fixed_intrinsic(types.void, types.int64, types.int64, types.int64)
+def move_bytes(builder: IrBuilder, target: IrValue, source: IrValue, count: IrValue) -> None:
     """``memmove(target, source, count)``: the ranges may overlap."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        i64 = ir.IntType(64)
-        kind = ir.FunctionType(cgutils.voidptr_t, [cgutils.voidptr_t, cgutils.voidptr_t, i64])
-        function = cgutils.get_or_insert_function(builder.module, kind, "memmove")
-        pointers = [builder.inttoptr(a, cgutils.voidptr_t) for a in args[:2]]
-        builder.call(function, [*pointers, args[2]])
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), codegen
+    i64 = ir.IntType(64)
+    kind = ir.FunctionType(cgutils.voidptr_t, [cgutils.voidptr_t, cgutils.voidptr_t, i64])
+    function = cgutils.get_or_insert_function(builder.module, kind, "memmove")
+    pointers = [builder.inttoptr(a, cgutils.voidptr_t) for a in (target, source)]
+    builder.call(function, [*pointers, count])
 
 
-def emit_prefetch(builder: Any, address: Any, write: bool) -> None:
+def emit_prefetch(builder: IrBuilder, address: IrValue, write: bool) -> None:
     """Emit the instruction that fetches the cache line of an address (an LLVM ``i64``)."""
     i32 = ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32])
@@ -52,14 +43,10 @@ def emit_prefetch(builder: Any, address: Any, write: bool) -> None:
     builder.call(function, [builder.inttoptr(address, cgutils.voidptr_t), *hints])
 
 
-def _prefetch(write: bool) -> Any:
-    @intrinsic
-    def prefetch(typingctx: Any, address: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            emit_prefetch(builder, args[0], write)
-            return context.get_dummy_value()
-
-        return types.void(types.int64), codegen
+def _prefetch(write: bool) -> Intrinsic:
+    @fixed_intrinsic(types.void, types.int64)
+    def prefetch(builder: IrBuilder, address: IrValue) -> None:
+        emit_prefetch(builder, address, write)
 
     return prefetch
 
@@ -73,20 +60,21 @@ _DATA_FIELD = object.__basicsize__
 
 
 @jit()
-def array_data(array_object: int) -> Any:
+def array_data(array_object: int) -> int:
     """Return the data address of the ndarray whose ``id()`` is given."""
-    return carray(as_pointer(array_object + _DATA_FIELD), (1,), np.int64)[0]
+    address: int = carray(as_pointer(array_object + _DATA_FIELD), (1,), np.int64)[0]
+    return address
 
 
 @jit()
 def aligned_data(array_object: int) -> int:
     """Return the address of the first whole cache line in the array whose ``id()`` is given."""
-    address: int = array_data(array_object)
+    address = array_data(array_object)
     return address + (-address & 63)
 
 
 def _is_data_field_known() -> bool:
-    samples: list[np.ndarray[Any, Any]] = [
+    samples: list[Array] = [
         np.zeros(3, np.int8),
         np.zeros((4, 4))[1:, 2:],
         np.zeros(2, np.float16),

@@ -177,9 +177,8 @@ def _places() -> tuple[Path, ...]:
     places = []
     with contextlib.suppress(OSError):  # there is none that can be written
         places.append(tempfile.gettempdir())
-    if os.path.isdir(
-        "/dev/shm"
-    ):  # PEs need it in any case; a disk that is full is often /tmp's too
+    # PEs need this one in any case; a disk that is full is often that of /tmp, too.
+    if os.path.isdir("/dev/shm"):
         places.append("/dev/shm")
     return tuple(Path(place, _RUN) for place in places)
 

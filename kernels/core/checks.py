@@ -14,11 +14,11 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from emu.kernels.core.annotations import Array
 from emu.kernels.core.messages import shown
 from emu.kernels.errors import ArgumentError
 
-Array = np.ndarray[Any, Any]
-DType = np.dtype[Any]
+DType = np.dtype[np.generic]
 
 T = TypeVar("T")
 E = TypeVar("E", bound=enum.Enum)
@@ -42,16 +42,12 @@ class Arguments:
         value: Any,
         low: int | None = None,
         high: int | None = None,
-        *,
-        booleans: bool = True,
     ) -> int:
-        """Return an integer in ``[low, high]``; None is no bound, ``booleans=False`` refuses those."""
+        """Return an integer in ``[low, high]``; None is no bound."""
         try:
             number = operator.index(value)
         except TypeError:
             raise self._error(f"{name} must be an integer, but got {shown(value)}") from None
-        if not booleans and isinstance(value, bool):
-            raise self._error(f"{name} must be an integer, but got {shown(value)}")
         if (low is not None and number < low) or (high is not None and number > high):
             bound = f"in [{low}, {high}]"
             if low is None or high is None or low == high:
@@ -60,7 +56,7 @@ class Arguments:
             raise self._error(f"{name} must be {bound}, but got {shown(number)}")
         return number
 
-    def index(self, name: str, value: Any, bound: int, of: str = "") -> int:
+    def index(self, name: str, value: object, bound: int, of: str = "") -> int:
         """Return an integer in ``[0, bound)``; ``of`` follows the bound in the message."""
         number = self.integer(name, value)
         if not 0 <= number < bound:
@@ -71,7 +67,8 @@ class Arguments:
         """Return a real number as a float: anything with ``__float__`` but text and complex numbers."""
         real = isinstance(value, (int, float)) or (
             hasattr(type(value), "__float__")
-            and getattr(value, "dtype", np.dtype(np.float64)).kind not in "cSUMmO"
+            # The dtypes of torch have no kind.
+            and getattr(getattr(value, "dtype", None), "kind", "f") not in "cSUMmO"
             and getattr(value, "shape", ()) == ()
         )
         try:
@@ -102,7 +99,7 @@ class Arguments:
 
     # --- options ---------------------------------------------------------------------------------
 
-    def flag(self, name: str, value: Any) -> bool:
+    def flag(self, name: str, value: object) -> bool:
         """Return True or False; 1 and 0 are accepted."""
         if value is True or value is False:
             return bool(value)
@@ -110,7 +107,7 @@ class Arguments:
             return bool(value)
         raise self._error(f"{name} must be True or False, but got {shown(value)}")
 
-    def text(self, name: str, value: Any, at_most: int | None = None) -> str:
+    def text(self, name: str, value: object, at_most: int | None = None) -> str:
         """Return text that can be stored as UTF-8 in ``at_most`` bytes."""
         if not isinstance(value, str):
             raise self._error(f"{name} must be a string, but got {shown(value)}")
@@ -128,7 +125,7 @@ class Arguments:
             )
         return str(value)
 
-    def choice(self, name: str, value: Any, choices: type[E]) -> E:
+    def choice(self, name: str, value: object, choices: type[E]) -> E:
         """Return a member of an enumeration, given itself or as its value."""
         try:
             return choices(value)
@@ -138,7 +135,7 @@ class Arguments:
                 f"{name} must be one of {choices.__name__}'s {names}, but got {shown(value)}"
             ) from None
 
-    def one_of(self, name: str, value: Any, allowed: Sequence[T]) -> T:
+    def one_of(self, name: str, value: object, allowed: Sequence[T]) -> T:
         """Return the allowed value that equals ``value``; types are compared too, so True is not 1."""
         for known in allowed:
             if value is known or (type(value) is type(known) and value == known):
@@ -156,7 +153,7 @@ class Arguments:
 
     # --- arrays ----------------------------------------------------------------------------------
 
-    def array(self, name: str, value: Any, dtype: DType | None = None) -> Array:
+    def array(self, name: str, value: object, dtype: DType | None = None) -> Array:
         """Return ``np.asarray(value, dtype)``."""
         try:
             return np.asarray(value, dtype)
@@ -166,13 +163,13 @@ class Arguments:
                 f"{name} must be an array{kind}, but got {shown(value)}: {error}"
             ) from error
 
-    def ndarray(self, name: str, value: Any) -> Array:
+    def ndarray(self, name: str, value: object) -> Array:
         """Return ``value`` if it is an array already; nothing is converted."""
         if not isinstance(value, np.ndarray):
             raise self._error(f"{name} must be a NumPy array, but got {type(value).__name__}")
         return value
 
-    def matrix(self, name: str, value: Any, dtypes: Sequence[DType] | None = None) -> Array:
+    def matrix(self, name: str, value: object, dtypes: Sequence[DType] | None = None) -> Array:
         """Return ``value`` if it is an array of two axes and of one of the dtypes, where given."""
         array = self.ndarray(name, value)
         if array.ndim != 2:
@@ -200,7 +197,7 @@ class Arguments:
         return array
 
     def target(
-        self, name: str, value: Any, shape: tuple[int, ...], dtype: DType | None = None
+        self, name: str, value: object, shape: tuple[int, ...], dtype: DType | None = None
     ) -> Array:
         """Return ``value`` if it is a writable array of a shape, and of a dtype where that is given."""
         array = self.array_shape(name, self.ndarray(name, value), shape)

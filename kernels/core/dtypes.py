@@ -13,14 +13,15 @@ vectorised.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 
-from emu.kernels.core.jit import intrinsic, jit
+from emu.kernels.core.annotations import Bits, Real
+from emu.kernels.core.jit import fixed_intrinsic, jit
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOAT8_E4M3FN = np.dtype(ml_dtypes.float8_e4m3fn)
@@ -45,7 +46,7 @@ class DType:
         hccl: Name in ``HcclDataType``, or None.
     """
 
-    numpy: np.dtype[Any]
+    numpy: np.dtype[np.generic]
     kind: int
     mantissa: int = 0
     bias: int = 0
@@ -78,12 +79,12 @@ class DType:
         return self.mantissa > 0
 
 
-def _integer(dtype: Any, kind: int) -> DType:
+def _integer(dtype: type[np.generic], kind: int) -> DType:
     name = np.dtype(dtype).name
     return DType(numpy=np.dtype(dtype), kind=kind, triton=name, hccl=name.upper())
 
 
-def _float(dtype: Any, kind: int, mantissa: int, bias: int, *names: str) -> DType:
+def _float(dtype: npt.DTypeLike, kind: int, mantissa: int, bias: int, *names: str) -> DType:
     triton, hccl = names if len(names) == 2 else (names[0], None)
     return DType(
         numpy=np.dtype(dtype), kind=kind, mantissa=mantissa, bias=bias, triton=triton, hccl=hccl
@@ -110,48 +111,35 @@ ALL: tuple[DType, ...] = (
 )
 """Every dtype that a kernel knows. The two of 8-bit floating point don't live in the symmetric heap."""
 
-KINDS: dict[np.dtype[Any], int] = {d.numpy: d.kind for d in ALL if d.kind <= F64}
+KINDS: dict[np.dtype[np.generic], int] = {d.numpy: d.kind for d in ALL if d.kind <= F64}
 """Every dtype of the symmetric heap, with its arithmetic kind."""
 
-DTYPES: tuple[np.dtype[Any], ...] = tuple(KINDS)
+DTYPES: tuple[np.dtype[np.generic], ...] = tuple(KINDS)
 """The same dtypes in a fixed order; the index of one is its code in shared memory."""
 
-FLOATS: dict[np.dtype[Any], int] = {d.numpy: d.kind for d in ALL if d.is_float}
+FLOATS: dict[np.dtype[np.generic], int] = {d.numpy: d.kind for d in ALL if d.is_float}
 """Every floating-point dtype with its kind."""
 
 BY_NAME: dict[str, DType] = {d.name: d for d in ALL}
 """The dtypes by their name."""
 
 
-def kinds_of(*names: str) -> dict[np.dtype[Any], int]:
+def kinds_of(*names: str) -> dict[np.dtype[np.generic], int]:
     """Return some dtypes with their arithmetic kinds, in the order of the names."""
     return {BY_NAME[name].numpy: BY_NAME[name].kind for name in names}
 
 
-def _conversion(source: Any, target: Any, build: Any) -> Any:
-    @intrinsic
-    def convert(typingctx: Any, value: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return build(builder, args[0])
-
-        return target(source), codegen
-
-    return convert
-
-
-f16_to_f32 = _conversion(
-    types.uint16,
-    types.float32,
-    lambda b, v: b.fpext(b.bitcast(v, ir.HalfType()), ir.FloatType()),
+f16_to_f32 = fixed_intrinsic(types.float32, types.uint16)(
+    lambda b, v: b.fpext(b.bitcast(v, ir.HalfType()), ir.FloatType())
 )
-f32_to_f16 = _conversion(
-    types.float32,
-    types.uint16,
-    lambda b, v: b.bitcast(b.fptrunc(v, ir.HalfType()), ir.IntType(16)),
+f32_to_f16 = fixed_intrinsic(types.uint16, types.float32)(
+    lambda b, v: b.bitcast(b.fptrunc(v, ir.HalfType()), ir.IntType(16))
 )
-f32_bits = _conversion(types.float32, types.uint32, lambda b, v: b.bitcast(v, ir.IntType(32)))
-f32_bits_signed = _conversion(types.float32, types.int32, lambda b, v: b.bitcast(v, ir.IntType(32)))
-bits_f32 = _conversion(types.uint32, types.float32, lambda b, v: b.bitcast(v, ir.FloatType()))
+f32_bits = fixed_intrinsic(types.uint32, types.float32)(lambda b, v: b.bitcast(v, ir.IntType(32)))
+f32_bits_signed = fixed_intrinsic(types.int32, types.float32)(
+    lambda b, v: b.bitcast(v, ir.IntType(32))
+)
+bits_f32 = fixed_intrinsic(types.float32, types.uint32)(lambda b, v: b.bitcast(v, ir.FloatType()))
 
 _E4M3_SCALE, _MAX_F16 = np.float32(256.0), np.float32(65504.0)
 _ABS, _SIGN = np.uint32(0x7FFFFFFF), np.uint32(0x80000000)
@@ -159,13 +147,13 @@ _INFINITY, _QUIET_NAN = np.uint32(0x7F800000), np.uint32(0x7FC00000)
 
 
 @jit(inline="always")
-def bf16_to_f32(bits: int) -> Any:
+def bf16_to_f32(bits: Bits) -> Real:
     """Widen a bf16 bit pattern; exact."""
     return bits_f32(np.uint32(bits) << np.uint32(16))
 
 
 @jit(inline="always")
-def f32_to_bf16(value: float) -> Any:
+def f32_to_bf16(value: Real) -> Bits:
     """Round an fp32 value to a bf16 bit pattern, to nearest, ties to even; NaN gives a quiet NaN."""
     bits = f32_bits(value)
     rounded = np.uint32(bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
@@ -175,13 +163,13 @@ def f32_to_bf16(value: float) -> Any:
 
 
 @jit(inline="always")
-def f8_e5m2_to_f32(bits: int) -> Any:
+def f8_e5m2_to_f32(bits: Bits) -> Real:
     """Widen an fp8 e5m2 bit pattern, which is the upper half of an fp16 one; exact."""
     return f16_to_f32(np.uint16(np.uint16(bits) << np.uint16(8)))
 
 
 @jit(inline="always")
-def f8_e4m3fn_to_f32(bits: int) -> Any:
+def f8_e4m3fn_to_f32(bits: Bits) -> Real:
     """Widen an fp8 e4m3fn bit pattern; exact."""
     # Read as fp16 the same fields mean 2**-8 of the value, subnormals included.
     half = np.uint16(bits)
@@ -192,7 +180,7 @@ def f8_e4m3fn_to_f32(bits: int) -> Any:
 
 
 @jit(inline="always")
-def _f32_to_f8(value: float, mantissa: int, bias: int, overflow: int, nan: int) -> Any:
+def _f32_to_f8(value: Real, mantissa: int, bias: int, overflow: int, nan: int) -> Bits:
     """Round to an fp8 pattern of that mantissa and bias; ``overflow`` is what larger ones become."""
     bits = f32_bits(value)
     magnitude = bits & _ABS
@@ -212,25 +200,25 @@ def _f32_to_f8(value: float, mantissa: int, bias: int, overflow: int, nan: int) 
 
 
 @jit(inline="always")
-def f32_to_f8_e5m2(value: float) -> Any:
+def f32_to_f8_e5m2(value: Real) -> Bits:
     """Round an fp32 value to an fp8 e5m2 bit pattern; what is too large becomes infinity."""
     return _f32_to_f8(value, 2, 15, 0x7C, 0x7E)
 
 
 @jit(inline="always")
-def f32_to_f8_e4m3fn(value: float) -> Any:
+def f32_to_f8_e4m3fn(value: Real) -> Bits:
     """Round an fp32 value to an fp8 e4m3fn bit pattern; what is too large becomes NaN."""
     return _f32_to_f8(value, 3, 7, 0x7F, 0x7F)
 
 
 @jit(inline="always")
-def f32_to_f16_saturated(value: float) -> Any:
+def f32_to_f16_saturated(value: Real) -> Bits:
     """Round an fp32 value to an fp16 bit pattern; beyond ±65504 it is ±65504."""
     return f32_to_f16(max(min(value, _MAX_F16), -_MAX_F16))  # this order keeps NaN
 
 
 @jit(inline="always")
-def f32_to_bf16_saturated(value: float) -> Any:
+def f32_to_bf16_saturated(value: Real) -> Bits:
     """Round an fp32 value to a bf16 bit pattern; beyond the largest finite value it is that."""
     bits = f32_bits(value)
     magnitude = bits & _ABS
@@ -241,19 +229,19 @@ def f32_to_bf16_saturated(value: float) -> Any:
 
 
 @jit(inline="always")
-def f32_to_f8_e5m2_saturated(value: float) -> Any:
+def f32_to_f8_e5m2_saturated(value: Real) -> Bits:
     """Round an fp32 value to an fp8 e5m2 bit pattern; beyond ±57344 it is ±57344."""
     return _f32_to_f8(value, 2, 15, 0x7B, 0x7E)
 
 
 @jit(inline="always")
-def f32_to_f8_e4m3fn_saturated(value: float) -> Any:
+def f32_to_f8_e4m3fn_saturated(value: Real) -> Bits:
     """Round an fp32 value to an fp8 e4m3fn bit pattern; beyond ±448 it is ±448."""
     return _f32_to_f8(value, 3, 7, 0x7E, 0x7F)
 
 
 @jit(inline="always")
-def f64_to_f32_odd(value: float) -> Any:
+def f64_to_f32_odd(value: Real) -> Real:
     """Narrow an fp64 value to fp32, inexact ones to the neighbour whose last bit is 1.
 
     That bit remembers that something was cut off: a second rounding, to at most 22 bits of mantissa,

@@ -1,4 +1,4 @@
-"""What this process finds around it: the environment variables that the package reads, and its cores.
+"""Environment of this process: the variables that the package reads, and its cores.
 
 Each variable is read in this module and nowhere else, when it is needed, so that a program may still set it.
 One that is empty counts as unset only where its function says so.

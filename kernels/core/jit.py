@@ -26,7 +26,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numba
 from numba import extending, types
@@ -34,16 +34,64 @@ from numba.core import caching, sigutils
 from numba.core.compiler_lock import global_compiler_lock
 
 from emu.kernels.core import cache_files, cache_folder
+from emu.kernels.core.annotations import (
+    CArray,
+    Dispatcher,
+    EntryPoint,
+    Intrinsic,
+    IrBuilder,
+    IrValue,
+    IrValues,
+    NumbaType,
+    Signature,
+    TargetContext,
+    Typed,
+    TypingContext,
+)
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
+Types: TypeAlias = tuple[NumbaType, ...]  # of the arguments of a kernel
 
 # Numba exports it without saying so to type checkers.
-carray: Any = getattr(numba, "carray")  # noqa: B009 - mypy does not see the attribute
+carray: Callable[..., CArray] = getattr(numba, "carray")  # noqa: B009 - mypy does not see the attribute
 
 
-def intrinsic(build: Callable[..., Any]) -> Any:
-    """``numba.extending.intrinsic``, untyped: what a kernel calls takes no typing context."""
-    return extending.intrinsic(build)
+def intrinsic(typed: Callable[..., Typed]) -> Intrinsic:
+    """``numba.extending.intrinsic`` with the type of what a kernel calls: that takes no typing context."""
+    found: Intrinsic = extending.intrinsic(typed)
+    return found
+
+
+def fixed_intrinsic(
+    result: NumbaType, *arguments: NumbaType
+) -> Callable[[Callable[..., IrValue | None]], Intrinsic]:
+    """Make an intrinsic whose types do not depend on the call.
+
+    Args:
+        result: Type of the result.
+        *arguments: Types of the arguments.
+
+    Returns:
+        A decorator of ``emit(builder, *values)``, which emits the instructions and returns the result; where
+        that is ``void``, what it returns is dropped.
+    """
+    signature = result(*arguments)
+
+    def decorate(emit: Callable[..., IrValue | None]) -> Intrinsic:
+        def codegen(
+            context: TargetContext, builder: IrBuilder, _: Signature, args: IrValues
+        ) -> IrValue:
+            value = emit(builder, *args)
+            return context.get_dummy_value() if result == types.void else value
+
+        # Numba matches calls with the parameters behind the first: those of `emit`, behind its builder.
+        @functools.wraps(emit)
+        def typed(typingctx: TypingContext, *args: NumbaType) -> Typed:
+            return signature, codegen
+
+        return intrinsic(typed)
+
+    return decorate
 
 
 _ROOMS = {"emu.kernels": ("kernels",), "emu.comm": ("kernels", "comm")}
@@ -85,7 +133,7 @@ def _room(module: str) -> str:
 _PACKAGE = __name__.partition(".")[0]
 
 
-def _stamp(function: Callable[..., Any], file: str) -> str:
+def _stamp(function: Callable[..., object], file: str) -> str:
     """Return the digest of all sources that a function's code depends on.
 
     A function from outside of the package may call anything in it. Besides the package its own file counts;
@@ -101,7 +149,7 @@ def _stamp(function: Callable[..., Any], file: str) -> str:
 class _Locator(caching._CacheLocator):
     """Names the folder for a function; the digest in that name is the stamp."""
 
-    def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
+    def __init__(self, py_func: Callable[..., object], py_file: str) -> None:
         self._py_file = py_file
         self._module = py_func.__module__
         self._lineno = py_func.__code__.co_firstlineno
@@ -120,7 +168,7 @@ class _Locator(caching._CacheLocator):
         return f"{self._module}-{self._lineno}"
 
     @classmethod
-    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _Locator:
+    def from_function(cls, py_func: Callable[..., object], py_file: str) -> _Locator:
         return cls(py_func, py_file)
 
 
@@ -157,7 +205,7 @@ class _KeyedFiles(caching.IndexDataCacheFile):
 class _DigestCache(caching.FunctionCache):
     _impl_class = _Impl
 
-    def __init__(self, py_func: Callable[..., Any]) -> None:
+    def __init__(self, py_func: Callable[..., object]) -> None:
         super().__init__(py_func)
         files = self._cache_file
         base = files._index_name.removesuffix(".nbi")
@@ -165,7 +213,7 @@ class _DigestCache(caching.FunctionCache):
         self._files = _KeyedFiles(self._cache_path, base, self.digest)
         self._cache_file = self._files
 
-    def is_stored(self, signature: Any, context: Any) -> bool:
+    def is_stored(self, signature: Types, context: TargetContext) -> bool:
         """Return whether there is an entry for the signature."""
         return self._files.has(self._index_key(signature, context.codegen()))
 
@@ -206,12 +254,12 @@ def only_stored() -> Iterator[None]:
         _only_stored = False
 
 
-def _compile_alone(dispatcher: Any) -> Callable[[Any], Any]:
+def _compile_alone(dispatcher: Dispatcher) -> Callable[[Types], object]:
     """Return the dispatcher's ``compile`` under a lock between processes."""
     compile_here, cache = dispatcher.compile, dispatcher._cache
     name = f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__qualname__}"
 
-    def compile_alone(signature: Any) -> Any:
+    def compile_alone(signature: Types) -> object:
         with global_compiler_lock:  # first: the thread that has it may need the same function
             arguments, _ = sigutils.normalize_signature(signature)
             if arguments in dispatcher.overloads or cache.is_stored(
@@ -226,7 +274,7 @@ def _compile_alone(dispatcher: Any) -> Callable[[Any], Any]:
     return compile_alone
 
 
-def jit(**options: Any) -> Callable[[F], F]:
+def jit(**options: object) -> Callable[[F], F]:
     """Compile a function with Numba in nopython mode and cache the code on disk.
 
     The GIL is released while compiled code runs, division follows IEEE 754 rather than Python
@@ -241,7 +289,7 @@ def jit(**options: Any) -> Callable[[F], F]:
     settings: dict[str, Any] = {"nogil": True, "error_model": "numpy", **options}
 
     def decorate(function: F) -> F:
-        dispatcher: Any = numba.njit(**settings)(function)
+        dispatcher: Dispatcher = numba.njit(**settings)(function)
         # Under NUMBA_DISABLE_JIT there is no cache; what was typed at a prompt has no file to stamp it by.
         if hasattr(dispatcher, "_cache") and os.path.isfile(function.__code__.co_filename):
             dispatcher._cache = _DigestCache(function)
@@ -251,18 +299,18 @@ def jit(**options: Any) -> Callable[[F], F]:
     return decorate
 
 
-def is_stored(function: Any, signature: tuple[Any, ...]) -> bool:
+def is_stored(function: Dispatcher, signature: Types) -> bool:
     """Return whether the code of a kernel for this signature is in the cache: loading takes no compiler."""
     cache = getattr(function, "_cache", None)
     return isinstance(cache, _DigestCache) and cache.is_stored(signature, function.targetctx)
 
 
-def entry_signature(integers: int, floats: int = 0) -> tuple[Any, ...]:
+def entry_signature(integers: int, floats: int = 0) -> Types:
     """Return the signature that :func:`entry` compiles."""
     return (types.int64,) * integers + (types.float64,) * floats
 
 
-def _numba_type(annotation: Any) -> Any:
+def _numba_type(annotation: Any) -> NumbaType:
     """Return the Numba type of ``int``, ``float``, a tuple, or a named tuple of those."""
     if annotation in (int, float):
         return types.int64 if annotation is int else types.float64
@@ -273,13 +321,13 @@ def _numba_type(annotation: Any) -> Any:
     return types.BaseTuple.from_types(parts, pyclass=annotation)
 
 
-def annotated_signature(function: Any) -> tuple[Any, ...]:
+def annotated_signature(function: Dispatcher) -> Types:
     """Return the signature that a kernel's annotations say: ``int``, ``float`` and tuples of them."""
     hints = get_type_hints(getattr(function, "py_func", function))
     return tuple(_numba_type(kind) for name, kind in hints.items() if name != "return")
 
 
-def annotated_entry(function: Any) -> Any:
+def annotated_entry(function: Dispatcher) -> EntryPoint:
     """Return :func:`entry` for a kernel whose annotations say its argument types.
 
     Plain tuples may be passed where a named tuple is annotated. Their lengths are checked, nothing else.
@@ -287,14 +335,16 @@ def annotated_entry(function: Any) -> Any:
     return _entry(function, annotated_signature(function))
 
 
-def _entry(function: Any, signature: tuple[Any, ...]) -> Any:
-    if not hasattr(function, "overloads"):
-        return function
+def _entry(function: Dispatcher, signature: Types) -> EntryPoint:
+    if not hasattr(function, "overloads"):  # under NUMBA_DISABLE_JIT
+        plain: EntryPoint = function
+        return plain
     function.compile(signature)
-    return function.overloads[signature].entry_point
+    found: EntryPoint = function.overloads[signature].entry_point
+    return found
 
 
-def entry(function: Any, integers: int, floats: int = 0) -> Any:
+def entry(function: Dispatcher, integers: int, floats: int = 0) -> EntryPoint:
     """Return the entry point of a kernel of ``int64`` arguments, for calls from Python.
 
     Numba's dispatcher looks at the type of each argument on each call; the entry behind it only
@@ -311,7 +361,7 @@ def entry(function: Any, integers: int, floats: int = 0) -> Any:
     return _entry(function, entry_signature(integers, floats))
 
 
-def entry_when_called(function: Any, integers: int) -> Any:
+def entry_when_called(function: Dispatcher, integers: int) -> EntryPoint:
     """Return :func:`entry`; a kernel that is not in the cache is compiled at its first call only.
 
     What is returned then stands in for the entry in the modules of the package, and only there: at that
@@ -324,7 +374,7 @@ def entry_when_called(function: Any, integers: int) -> Any:
     if not hasattr(function, "overloads") or is_stored(function, entry_signature(integers)):
         return entry(function, integers)
 
-    def late(*arguments: Any) -> Any:
+    def late(*arguments: object) -> object:
         found = entry(function, integers)
         _replace_everywhere(late, found)
         return found(*arguments)
@@ -332,7 +382,7 @@ def entry_when_called(function: Any, integers: int) -> Any:
     return late
 
 
-def _replace_everywhere(late: Any, found: Any) -> None:
+def _replace_everywhere(late: EntryPoint, found: EntryPoint) -> None:
     """Put an entry in the place of what stood in for it: later calls take no way round."""
     for name, module in list(sys.modules.items()):
         if name.startswith("emu."):

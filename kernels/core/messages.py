@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 _MAX_LENGTH = 120
 
 
-def shown(value: Any, *, with_type: bool = False) -> str:
+def shown(value: object, *, with_type: bool = False) -> str:
     """Return a short text for a value of any kind, on one line, that every encoding of a log can hold.
 
     Arrays show their shape and dtype. A value whose ``repr`` raises shows its type: an argument must be

@@ -1,4 +1,4 @@
-"""Threads of kernels: how many one may use, and when it must stay on its own.
+"""Threads of kernels: their number, and when a kernel must do without them.
 
 Threads come from Numba's threading layer, which starts them at the first parallel call of a process
 and never again: they cannot grow in number, and with GNU OpenMP, the usual layer, a process that was forked

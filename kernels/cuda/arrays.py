@@ -12,14 +12,14 @@ import operator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from numba import cuda
 
+from emu.kernels.core.annotations import Array, KernelArray
 from emu.kernels.core.checks import check
 from emu.kernels.core.messages import shown
 from emu.kernels.cuda.device import SIMULATED, require_device
 from emu.kernels.errors import ArgumentError
-
-Array = np.ndarray[Any, Any]
 
 _MOST_BYTES = 1 << 40  # more than any device has
 _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -29,15 +29,19 @@ _NUMBA_KNOWS = frozenset(map(np.dtype, "bhilqBHILQfdFD"))
 class _At:
     """Memory at an address, under the protocols by which arrays are exchanged."""
 
-    def __init__(self, interface: dict[str, Any], owner: object) -> None:
+    def __init__(self, interface: dict[str, object], owner: object) -> None:
         name = "__array_interface__" if SIMULATED else "__cuda_array_interface__"
         setattr(self, name, interface)
         self.owner = owner
 
 
 def _numba_array(
-    address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, owner: object
-) -> Any:
+    address: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: npt.DTypeLike,
+    owner: object,
+) -> KernelArray:
     """Return Numba's device array over the memory."""
     interface = {
         "version": 3,
@@ -73,7 +77,7 @@ class DeviceArray:
         address: int,
         shape: tuple[int, ...],
         strides: tuple[int, ...],
-        dtype: np.dtype[Any],
+        dtype: np.dtype[np.generic],
         owner: object,
         *,
         read_only: bool = False,
@@ -87,12 +91,12 @@ class DeviceArray:
 
     @property
     def ndim(self) -> int:
-        """The number of axes."""
+        """Number of axes."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """The number of elements."""
+        """Number of elements."""
         return math.prod(self.shape)
 
     @property
@@ -102,7 +106,7 @@ class DeviceArray:
 
     @property
     def window(self) -> tuple[int, int]:
-        """The addresses of the first byte that belongs to an element and behind the last."""
+        """Addresses of the first byte of an element and of the one behind the last."""
         if self.size == 0:
             return self.address, self.address
         steps = [(n - 1) * step for n, step in zip(self.shape, self.strides, strict=True)]
@@ -111,8 +115,8 @@ class DeviceArray:
         return self.address + low, self.address + high + self.itemsize
 
     @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The exchange protocol; bf16 and other dtypes of ``ml_dtypes`` go as raw bytes."""
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        """Exchange protocol; bf16 and other dtypes of ``ml_dtypes`` go as raw bytes."""
         return {
             "version": 3,
             "data": (self.address, self.read_only),
@@ -122,7 +126,7 @@ class DeviceArray:
         }
 
     @property
-    def bits(self) -> Any:
+    def bits(self) -> KernelArray:
         """Numba's device array over the same memory, to pass to a kernel of your own.
 
         fp16, bf16 and other dtypes that Numba's kernels do not know appear as unsigned integers of
@@ -131,7 +135,7 @@ class DeviceArray:
         kind = self.dtype if self.dtype in _NUMBA_KNOWS else np.dtype(_BITS[self.itemsize])
         return _numba_array(self.address, self.shape, self.strides, kind, self.owner)
 
-    def __getitem__(self, index: Any) -> DeviceArray:
+    def __getitem__(self, index: object) -> DeviceArray:
         """Return a view: integers, slices, ``...`` and ``None`` as in NumPy, no arrays."""
         entries = index if isinstance(index, tuple) else (index,)
         for entry in entries:
@@ -146,7 +150,7 @@ class DeviceArray:
 
     @property
     def T(self) -> DeviceArray:
-        """The view with the axes in reverse order."""
+        """View with the axes in reverse order."""
         return self._like(self.layout().T)
 
     def transpose(self, *axes: int) -> DeviceArray:
@@ -193,7 +197,7 @@ class DeviceArray:
         return f"DeviceArray(shape={self.shape}, dtype={self.dtype.name}, at={self.address:#x})"
 
 
-def empty(shape: int | tuple[int, ...], dtype: Any) -> DeviceArray:
+def empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> DeviceArray:
     """Allocate a device array, C-ordered; its contents are arbitrary.
 
     Args:
@@ -301,7 +305,7 @@ def _wait_for(stream: int | None) -> None:
         cuda.external_stream(stream).synchronize()
 
 
-def _address(memory: Any) -> int:
+def _address(memory: KernelArray) -> int:
     if SIMULATED:
         return int(memory._ary.ctypes.data)
     return int(memory.__cuda_array_interface__["data"][0])

@@ -18,11 +18,10 @@ In the simulator the same names are plain functions that refuse the same dtypes.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import cuda
 
+from emu.kernels.core.annotations import Dispatcher, Index, KernelArray, Number
 from emu.kernels.cuda.device import SIMULATED, device_function
 from emu.kernels.cuda.lanes import bf16_to_f32, f32_to_bf16
 from emu.kernels.cuda.primitives import (
@@ -53,57 +52,59 @@ else:
     from emu.kernels.cuda.intrinsics import load_acquire, store_release
 
     @device_function
-    def load(array: Any, index: Any) -> Any:
+    def load(array: KernelArray, index: Index) -> Number:
         """Return an element; what its writer had stored before is seen from then on."""
         return load_acquire(array, index)
 
     @device_function
-    def store(array: Any, index: Any, value: Any) -> None:
+    def store(array: KernelArray, index: Index, value: Number) -> None:
         """Store an element; a thread that loads it sees all earlier stores."""
         store_release(array, index, value)
 
     @device_function
-    def add(array: Any, index: Any, value: Any) -> Any:
+    def add(array: KernelArray, index: Index, value: Number) -> Number:
         """Add to an element."""
         return cuda.atomic.add(array, index, value)
 
     @device_function
-    def sub(array: Any, index: Any, value: Any) -> Any:
+    def sub(array: KernelArray, index: Index, value: Number) -> Number:
         """Subtract from an element."""
         return cuda.atomic.sub(array, index, value)
 
     @device_function
-    def minimum(array: Any, index: Any, value: Any) -> Any:
+    def minimum(array: KernelArray, index: Index, value: Number) -> Number:
         """Replace an element by a smaller value."""
         return cuda.atomic.min(array, index, value)
 
     @device_function
-    def maximum(array: Any, index: Any, value: Any) -> Any:
+    def maximum(array: KernelArray, index: Index, value: Number) -> Number:
         """Replace an element by a larger value."""
         return cuda.atomic.max(array, index, value)
 
     @device_function
-    def and_(array: Any, index: Any, value: Any) -> Any:
+    def and_(array: KernelArray, index: Index, value: Number) -> Number:
         """And the bits of an element."""
         return cuda.atomic.and_(array, index, value)
 
     @device_function
-    def or_(array: Any, index: Any, value: Any) -> Any:
+    def or_(array: KernelArray, index: Index, value: Number) -> Number:
         """Or the bits of an element."""
         return cuda.atomic.or_(array, index, value)
 
     @device_function
-    def xor(array: Any, index: Any, value: Any) -> Any:
+    def xor(array: KernelArray, index: Index, value: Number) -> Number:
         """Exclusive-or the bits of an element."""
         return cuda.atomic.xor(array, index, value)
 
     @device_function
-    def exchange(array: Any, index: Any, value: Any) -> Any:
+    def exchange(array: KernelArray, index: Index, value: Number) -> Number:
         """Replace an element."""
         return cuda.atomic.exch(array, index, value)
 
     @device_function
-    def compare_exchange(array: Any, index: Any, expected: Any, value: Any) -> Any:
+    def compare_exchange(
+        array: KernelArray, index: Index, expected: Number, value: Number
+    ) -> Number:
         """Replace an element that is as expected."""
         return cuda.atomic.cas(array, index, expected, value)
 
@@ -116,13 +117,15 @@ else:
 _LOW_16 = np.uint64(0xFFFF)
 
 
-def _add_half(widen: Any, narrow: Any) -> Any:
+def _add_half(widen: Dispatcher, narrow: Dispatcher) -> Dispatcher:
     @device_function
-    def add_half(array: Any, index: Any, value: Any) -> Any:
+    def add_half(array: KernelArray, index: Index, value: Number) -> Number:
         address = address_of_half(array, index)
+        # The narrowest compare and swap has 32 bits: the neighbour is written back as it was seen.
         word = address & ~3
         shift = np.uint64(8 * (address & 2))
         mask = _LOW_16 << shift
+        # A plain load may see an old word; then the swap fails and says what is there.
         old = np.uint64(any_load_u32(word))
         while True:
             before = widen((old >> shift) & _LOW_16)
@@ -140,7 +143,7 @@ _add_bf16 = _add_half(bf16_to_f32, f32_to_bf16)
 
 
 @device_function
-def add_f16(array: Any, index: Any, value: Any) -> Any:
+def add_f16(array: KernelArray, index: Index, value: Number) -> Number:
     """Add an fp32 number to an fp16 element atomically; the sum is rounded once.
 
     Args:
@@ -156,7 +159,7 @@ def add_f16(array: Any, index: Any, value: Any) -> Any:
 
 
 @device_function
-def add_bf16(array: Any, index: Any, value: Any) -> Any:
+def add_bf16(array: KernelArray, index: Index, value: Number) -> Number:
     """Add an fp32 number to a bf16 element atomically; the sum is rounded once.
 
     Args:

@@ -11,12 +11,15 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 from emu.kernels.cuda.arrays import DeviceArray
 from emu.kernels.cuda.device import device_function
 from emu.kernels.cuda.primitives import divide
 from emu.kernels.strided.axes import Axis, order_and_join
+
+Outer: TypeAlias = tuple[int, ...]  # outer axes as kernels take them (:func:`packed`)
+Offsets: TypeAlias = tuple[int, int, int]
 
 FEW, MANY = 2, 7
 """Outer axes that the two versions of a kernel can walk: most tiles need few."""
@@ -101,7 +104,7 @@ class Walk:
         """Return whether the kernels for few outer axes suffice."""
         return len(self.outer) <= FEW
 
-    def arguments(self) -> tuple[Any, ...]:
+    def arguments(self) -> tuple[int | Outer, ...]:
         """Return the arguments of a kernel: addresses, units in a row, strides, rows, and the outer axes."""
         return self.target, self.source, *self.inner, self.rows, packed(self.outer, 2)
 
@@ -153,7 +156,7 @@ def _contiguous(
 
 
 @device_function
-def few_offsets(index: int, outer: Any) -> Any:
+def few_offsets(index: int, outer: Outer) -> tuple[int, int]:
     """Return the (target, source) offsets of a row; ``outer`` is two axes of two strides."""
     slow = divide(index, outer[0])
     fast = index - slow * outer[0]
@@ -161,14 +164,14 @@ def few_offsets(index: int, outer: Any) -> Any:
 
 
 @device_function
-def _split(index: int, extent: int, t: int, s: int, t_step: int, s_step: int) -> Any:
+def _split(index: int, extent: int, t: int, s: int, t_step: int, s_step: int) -> Offsets:
     rest = divide(index, extent)
     step = index - rest * extent
     return rest, t + step * t_step, s + step * s_step
 
 
 @device_function
-def many_offsets(index: int, outer: Any) -> Any:
+def many_offsets(index: int, outer: Outer) -> tuple[int, int]:
     """Return the (target, source) offsets of a row; ``outer`` is seven axes of two strides."""
     # Spelled out: a tuple indexed by a variable would be laid down in local memory.
     rest, t, s = _split(index, outer[0], 0, 0, outer[1], outer[2])
@@ -181,7 +184,7 @@ def many_offsets(index: int, outer: Any) -> Any:
 
 
 @device_function
-def few_offsets_of_three(index: int, outer: Any) -> Any:
+def few_offsets_of_three(index: int, outer: Outer) -> Offsets:
     """Return the offsets of a row in three operands; ``outer`` is two axes of three strides."""
     slow = divide(index, outer[0])
     fast = index - slow * outer[0]
@@ -193,14 +196,14 @@ def few_offsets_of_three(index: int, outer: Any) -> Any:
 
 
 @device_function
-def _split_three(index: int, axis: Any, sums: Any) -> Any:
+def _split_three(index: int, axis: Outer, sums: Offsets) -> tuple[int, Offsets]:
     rest = divide(index, axis[0])
     step = index - rest * axis[0]
     return rest, (sums[0] + step * axis[1], sums[1] + step * axis[2], sums[2] + step * axis[3])
 
 
 @device_function
-def many_offsets_of_three(index: int, outer: Any) -> Any:
+def many_offsets_of_three(index: int, outer: Outer) -> Offsets:
     """Return the offsets of a row in three operands; ``outer`` is seven axes of three strides."""
     rest, sums = _split_three(index, outer[0:4], (0, 0, 0))
     rest, sums = _split_three(rest, outer[4:8], sums)

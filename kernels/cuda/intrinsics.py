@@ -7,20 +7,34 @@ the code generator for NVIDIA devices turns a product and a sum into one FMA by 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from types import ModuleType
 
 from llvmlite import ir
 from numba.core import types as core_types
 from numba.cuda import extending, libdevice
 from numba.cuda import types as cuda_types
 
+from emu.kernels.core.annotations import (
+    Intrinsic,
+    IrBuilder,
+    IrType,
+    IrValue,
+    IrValues,
+    NumbaType,
+    Signature,
+    TargetContext,
+    Typed,
+    TypingContext,
+)
+
 # The separate package numba-cuda has types of its own; Numba's built-in target uses Numba's.
-types: Any = cuda_types if hasattr(cuda_types, "int64") else core_types
+types: ModuleType = cuda_types if hasattr(cuda_types, "int64") else core_types
 
 
-def _intrinsic(build: Callable[..., Any]) -> Any:
-    return extending.intrinsic(build)
+def _intrinsic(typed: Callable[..., Typed | None]) -> Intrinsic:
+    found: Intrinsic = extending.intrinsic(typed)
+    return found
 
 
 _I8, _I16, _I32, _I64 = (ir.IntType(width) for width in (8, 16, 32, 64))
@@ -29,11 +43,15 @@ _GLOBAL = 1  # the address space
 _ADDRESS, _BITS = types.int64, types.uint64
 
 
-def _make(result: Any, arguments: tuple[Any, ...], build: Callable[..., Any]) -> Any:
+def _make(
+    result: NumbaType, arguments: tuple[NumbaType, ...], build: Callable[..., IrValue | None]
+) -> Intrinsic:
     """Make an intrinsic of fixed types from ``build(builder, *values)``."""
     signature = result(*arguments)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(
+        context: TargetContext, builder: IrBuilder, signature: Signature, args: IrValues
+    ) -> IrValue:
         value = build(builder, *args)
         return context.get_dummy_value() if result == types.void else value
 
@@ -44,12 +62,14 @@ def _make(result: Any, arguments: tuple[Any, ...], build: Callable[..., Any]) ->
     return _intrinsic(lambda typingctx, a, b, c: (signature, codegen))
 
 
-def _pointer(builder: Any, address: Any, element: Any, space: int = _GLOBAL) -> Any:
+def _pointer(
+    builder: IrBuilder, address: IrValue, element: IrType, space: int = _GLOBAL
+) -> IrValue:
     return builder.inttoptr(address, element.as_pointer(space))
 
 
-def _load(element: Any, nbytes: int) -> Any:
-    def build(builder: Any, address: Any) -> Any:
+def _load(element: IrType, nbytes: int) -> Intrinsic:
+    def build(builder: IrBuilder, address: IrValue) -> IrValue:
         value = builder.load(_pointer(builder, address, element), typ=element)
         value.align = nbytes
         return value if element is _I64 else builder.zext(value, _I64)
@@ -57,8 +77,8 @@ def _load(element: Any, nbytes: int) -> Any:
     return _make(_BITS, (_ADDRESS,), build)
 
 
-def _store(element: Any, nbytes: int) -> Any:
-    def build(builder: Any, address: Any, bits: Any) -> None:
+def _store(element: IrType, nbytes: int) -> Intrinsic:
+    def build(builder: IrBuilder, address: IrValue, bits: IrValue) -> None:
         value = bits if element is _I64 else builder.trunc(bits, element)
         builder.store(value, _pointer(builder, address, element)).align = nbytes
 
@@ -74,11 +94,13 @@ _PAIR = ir.VectorType(_I64, 2)
 
 
 @_intrinsic
-def load_128(typingctx: Any, address: Any) -> Any:
+def load_128(typingctx: TypingContext, address: NumbaType) -> Typed:
     """Load 16 aligned bytes as a pair of 64-bit patterns, the lower address first."""
     pair = types.UniTuple(_BITS, 2)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(
+        context: TargetContext, builder: IrBuilder, signature: Signature, args: IrValues
+    ) -> IrValue:
         value = builder.load(_pointer(builder, args[0], _PAIR), typ=_PAIR)
         value.align = 16
         items = [builder.extract_element(value, _I32(i)) for i in range(2)]
@@ -87,7 +109,7 @@ def load_128(typingctx: Any, address: Any) -> Any:
     return pair(_ADDRESS), codegen
 
 
-def _store_128(builder: Any, address: Any, low: Any, high: Any) -> None:
+def _store_128(builder: IrBuilder, address: IrValue, low: IrValue, high: IrValue) -> None:
     value = builder.insert_element(ir.Constant(_PAIR, ir.Undefined), low, _I32(0))
     value = builder.insert_element(value, high, _I32(1))
     builder.store(value, _pointer(builder, address, _PAIR)).align = 16
@@ -125,7 +147,7 @@ unsigned = _make(_BITS, (types.int64,), lambda builder, v: v)
 int_f32 = _make(types.float32, (types.int32,), lambda builder, v: builder.sitofp(v, _F32))
 
 
-def _divide(builder: Any, index: Any, extent: Any) -> Any:
+def _divide(builder: IrBuilder, index: IrValue, extent: IrValue) -> IrValue:
     narrow = [builder.trunc(value, _I32) for value in (index, extent)]
     return builder.zext(builder.udiv(*narrow), _I64)
 
@@ -146,10 +168,12 @@ fadd64 = libdevice.dadd_rn
 fmul64 = libdevice.dmul_rn
 
 
-def _ptx(code: str, constraints: str, result: Any, values: tuple[Any, ...]) -> Callable[..., Any]:
+def _ptx(
+    code: str, constraints: str, result: IrType, values: tuple[IrType, ...]
+) -> Callable[..., IrValue]:
     """Return a builder of one instruction that touches memory."""
 
-    def build(builder: Any, *args: Any) -> Any:
+    def build(builder: IrBuilder, *args: IrValue) -> IrValue:
         kind = ir.FunctionType(result, values)
         narrow = [
             builder.trunc(arg, value) if arg.type is _I64 and value is _I32 else arg
@@ -165,7 +189,7 @@ def _ptx(code: str, constraints: str, result: Any, values: tuple[Any, ...]) -> C
 
 # Of system scope, so that other devices may update the same memory; LLVM's own atomic instructions
 # become ones that hold among the threads of one device only.
-def _cas_u32(space: str) -> Any:
+def _cas_u32(space: str) -> Intrinsic:
     code = f"atom.sys{space}.cas.b32 $0, [$1], $2, $3;"
     return _make(_BITS, (_ADDRESS, _BITS, _BITS), _ptx(code, "=r,l,r,r", _I32, (_I64, _I32, _I32)))
 
@@ -173,7 +197,7 @@ def _cas_u32(space: str) -> Any:
 cas_u32, any_cas_u32 = _cas_u32(".global"), _cas_u32("")
 
 
-def _add_at(width: str, constraint: str, argument: Any, value: Any) -> Any:
+def _add_at(width: str, constraint: str, argument: NumbaType, value: IrType) -> Intrinsic:
     code = f"red.sys.global.add.{width} [$0], $1;"
     build = _ptx(code, f"l,{constraint}", ir.VoidType(), (_I64, value))
     return _make(types.void, (_ADDRESS, argument), build)
@@ -184,7 +208,7 @@ add_u64_at = _add_at("u64", "l", _BITS, _I64)
 add_f64_at = _add_at("f64", "d", types.float64, _F64)
 
 
-def _any_load_u32(builder: Any, address: Any) -> Any:
+def _any_load_u32(builder: IrBuilder, address: IrValue) -> IrValue:
     value = builder.load(_pointer(builder, address, _I32, 0), typ=_I32)
     value.align = 4
     return builder.zext(value, _I64)
@@ -193,7 +217,9 @@ def _any_load_u32(builder: Any, address: Any) -> Any:
 any_load_u32 = _make(_BITS, (_ADDRESS,), _any_load_u32)
 
 
-def _element(context: Any, builder: Any, kinds: tuple[Any, Any], values: tuple[Any, Any]) -> Any:
+def _element(
+    context: TargetContext, builder: IrBuilder, kinds: Sequence[NumbaType], values: IrValues
+) -> IrValue:
     """Return the address of an element of an array; the index is an integer or a tuple."""
     kind, index_type = kinds
     array = context.make_array(kind)(context, builder, values[0])
@@ -210,12 +236,14 @@ def _element(context: Any, builder: Any, kinds: tuple[Any, Any], values: tuple[A
 
 
 @_intrinsic
-def address_of_half(typingctx: Any, array: Any, index: Any) -> Any:
+def address_of_half(typingctx: TypingContext, array: NumbaType, index: NumbaType) -> Typed | None:
     """Return the address of an element of a ``uint16`` array."""
     if getattr(array, "dtype", None) != types.uint16:
         return None  # Numba then says that there is no such function for these types
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(
+        context: TargetContext, builder: IrBuilder, signature: Signature, args: IrValues
+    ) -> IrValue:
         return _element(context, builder, signature.args, args)
 
     return types.int64(array, index), codegen
@@ -225,12 +253,14 @@ _REGISTERS = {32: (_I32, "r"), 64: (_I64, "l")}
 
 
 @_intrinsic
-def load_acquire(typingctx: Any, array: Any, index: Any) -> Any:
+def load_acquire(typingctx: TypingContext, array: NumbaType, index: NumbaType) -> Typed | None:
     """Load a 32- or 64-bit element; what its writer stored before is seen from then on."""
     if getattr(getattr(array, "dtype", None), "bitwidth", 0) not in _REGISTERS:
         return None
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(
+        context: TargetContext, builder: IrBuilder, signature: Signature, args: IrValues
+    ) -> IrValue:
         width = signature.args[0].dtype.bitwidth
         register, constraint = _REGISTERS[width]
         address = _element(context, builder, signature.args, args)
@@ -244,12 +274,16 @@ def load_acquire(typingctx: Any, array: Any, index: Any) -> Any:
 
 
 @_intrinsic
-def store_release(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+def store_release(
+    typingctx: TypingContext, array: NumbaType, index: NumbaType, value: NumbaType
+) -> Typed | None:
     """Store a 32- or 64-bit element; a thread that sees it sees all earlier stores."""
     if getattr(getattr(array, "dtype", None), "bitwidth", 0) not in _REGISTERS:
         return None
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(
+        context: TargetContext, builder: IrBuilder, signature: Signature, args: IrValues
+    ) -> IrValue:
         width = signature.args[0].dtype.bitwidth
         register, constraint = _REGISTERS[width]
         address = _element(context, builder, signature.args[:2], args[:2])

@@ -7,8 +7,6 @@ Everything runs on the default stream, after what was put there before.
 
 from __future__ import annotations
 
-from typing import Any
-
 from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import BY_NAME
 from emu.kernels.cuda.arrays import DeviceArray, empty, place
@@ -21,6 +19,10 @@ from emu.kernels.cuda.matmul_kernels import (
     RESULTS,
     SUMS,
     TILINGS,
+    Bias,
+    Extents,
+    Operand,
+    Result,
     Tiling,
 )
 from emu.kernels.errors import ArgumentError
@@ -30,17 +32,17 @@ _KINDS = {
     for name in ("float32", "float64", "float16", "bfloat16", "int8", "int32")
 }
 _NAMES = {kind: dtype for dtype, kind in _KINDS.items()}
-_MAX_BLOCKS_DOWN = 65535
+_MAX_BLOCKS_DOWN = 65535  # of a grid, along y: taller products take several launches
 
 
 def matmul(
-    a: Any,
-    b: Any,
+    a: object,
+    b: object,
     *,
-    out: Any = None,
+    out: object = None,
     alpha: float = 1.0,
     beta: float = 0.0,
-    bias: Any = None,
+    bias: object = None,
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> DeviceArray:
@@ -86,18 +88,20 @@ def matmul(
         return target
     tiling = _tiling(source, m, n)
     chunk = _MAX_BLOCKS_DOWN * tiling.rows
-    shared = tiling.shared_bytes(SUMS[INPUTS[source][1]].dtype.itemsize)
+    shared = tiling.shared_bytes(SUMS[INPUTS[source]].dtype.itemsize)
     for row in range(0, m, chunk):
         rows = min(chunk, m - row)
         launch(
             PRODUCT_KERNELS[source, result, tiling],
             (-(-n // tiling.columns), -(-rows // tiling.rows)),
             (tiling.threads,),
-            *(left.address + row * left.strides[0], *left.strides, _along_k(left.strides)),
-            *(right.address, *right.strides[::-1], _along_k(right.strides[::-1])),
-            *(target.address + row * target.strides[0], *target.strides, rows, n, k),
-            *(alpha, beta),
-            *((0, 0, 0) if column is None else (column.address, column.strides[0], 1)),
+            _operand(left.address + row * left.strides[0], left.strides),
+            _operand(right.address, right.strides[::-1]),  # its columns are its rows here
+            Result(target.address + row * target.strides[0], *target.strides),
+            Extents(rows, n, k),
+            alpha,
+            beta,
+            Bias(0, 0, 0) if column is None else Bias(column.address, column.strides[0], 1),
             touches=[array.window for array in (target, *(array for array, _ in read))],
             shared_bytes=shared,
         )
@@ -124,7 +128,7 @@ def _check_inputs(left: DeviceArray, right: DeviceArray) -> None:
         )
 
 
-def _check_factors(source: str, alpha: Any, beta: Any, out: Any) -> tuple[float, float]:
+def _check_factors(source: str, alpha: object, beta: object, out: object) -> tuple[float, float]:
     alpha, beta = check.number("alpha", alpha), check.number("beta", beta)
     if beta != 0 and out is None:
         raise ArgumentError(f"beta must be 0 where out is None, but got {beta}")
@@ -135,12 +139,12 @@ def _check_factors(source: str, alpha: Any, beta: Any, out: Any) -> tuple[float,
     return alpha, beta
 
 
-def _target(source: str, shape: tuple[int, int], out: Any) -> DeviceArray:
-    sums = INPUTS[source][1]
+def _target(source: str, shape: tuple[int, int], out: object) -> DeviceArray:
+    sums = INPUTS[source]
     if out is None:
         return empty(shape, _NAMES["i32" if source == "i8" else source])
     target = place(out, "out")
-    allowed = [_NAMES[kind] for kind, (_, _, wanted) in RESULTS.items() if wanted == sums]
+    allowed = [_NAMES[kind] for kind, wanted in RESULTS.items() if wanted == sums]
     if target.dtype not in allowed:
         raise ArgumentError(
             f"out must have one of the dtypes {', '.join(kind.name for kind in allowed)} for "
@@ -166,9 +170,10 @@ def _tiling(source: str, m: int, n: int) -> Tiling:
     return TILINGS[0] if source != "f64" and blocks >= sm_count() else TILINGS[-1]
 
 
-def _along_k(strides: tuple[int, ...]) -> int:
-    """Return whether a matrix, given as (other axis, k), lies in memory with k the faster axis."""
-    return int(abs(strides[1]) <= abs(strides[0]))
+def _operand(address: int, strides: tuple[int, ...]) -> Operand:
+    """Return a matrix at an address for a kernel; the strides are those along the other axis and along k."""
+    step, k_step = strides
+    return Operand(address, step, k_step, int(abs(k_step) <= abs(step)))
 
 
 __all__ = ["matmul"]

@@ -6,21 +6,16 @@ tiles: the same bits for every configuration, stride and device.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import cuda
 
+from emu.kernels.core.annotations import Dispatcher, KernelArray, Number
 from emu.kernels.cuda.device import SIMULATED, device_function, kernel
-from emu.kernels.cuda.lanes import bf16_to_f32, f32_to_bf16
+from emu.kernels.cuda.elements import LOADS, STORES
 from emu.kernels.cuda.primitives import (
-    as_f32,
-    as_f64,
-    bits_f32,
-    bits_f64,
     divide,
-    f16_to_f32,
-    f32_to_f16,
     fadd,
     fadd64,
     fma32,
@@ -28,15 +23,6 @@ from emu.kernels.cuda.primitives import (
     fmul,
     fmul64,
     imul_add,
-    load_8,
-    load_16,
-    load_32,
-    load_64,
-    signed_8,
-    signed_32,
-    store_16,
-    store_32,
-    store_64,
     unsigned,
 )
 
@@ -70,96 +56,76 @@ TILINGS = (TINY,) if SIMULATED else (LARGE, SMALL)
 
 
 @device_function
-def _load_f32(address: int) -> Any:
-    return as_f32(load_32(address))
-
-
-@device_function
-def _load_f64(address: int) -> Any:
-    return as_f64(load_64(address))
-
-
-@device_function
-def _load_f16(address: int) -> Any:
-    return f16_to_f32(load_16(address))
-
-
-@device_function
-def _load_bf16(address: int) -> Any:
-    return bf16_to_f32(load_16(address))
-
-
-@device_function
-def _load_i8(address: int) -> Any:
-    return np.int32(signed_8(load_8(address)))
-
-
-@device_function
-def _load_i32(address: int) -> Any:
-    return np.int32(signed_32(load_32(address)))
-
-
-@device_function
-def _store_f32(address: int, value: Any) -> None:
-    store_32(address, bits_f32(value))
-
-
-@device_function
-def _store_f64(address: int, value: Any) -> None:
-    store_64(address, bits_f64(value))
-
-
-@device_function
-def _store_f16(address: int, value: Any) -> None:
-    store_16(address, f32_to_f16(value))
-
-
-@device_function
-def _store_bf16(address: int, value: Any) -> None:
-    store_16(address, f32_to_bf16(value))
-
-
-@device_function
-def _store_i32(address: int, value: Any) -> None:
-    store_32(address, np.uint64(np.int64(value) & 0xFFFFFFFF))
-
-
-@device_function
-def _scale_f32(total: Any, alpha: float, beta: float, before: Any) -> Any:
+def _scale_f32(total: Number, alpha: float, beta: float, before: Number) -> Number:
     value = fmul(np.float32(alpha), total)
     return value if beta == 0.0 else fadd(value, fmul(np.float32(beta), before))
 
 
 @device_function
-def _scale_f64(total: Any, alpha: float, beta: float, before: Any) -> Any:
+def _scale_f64(total: Number, alpha: float, beta: float, before: Number) -> Number:
     value = fmul64(alpha, total)
     return value if beta == 0.0 else fadd64(value, fmul64(beta, before))
 
 
 @device_function
-def _scale_i32(total: Any, alpha: float, beta: float, before: Any) -> Any:
+def _scale_i32(total: Number, alpha: float, beta: float, before: Number) -> Number:
     value = imul_add(np.int32(0), np.int32(alpha), total)
     return imul_add(value, np.int32(beta), before)
 
 
 @device_function
-def _imul_add(a: Any, b: Any, total: Any) -> Any:
+def _imul_add(a: Number, b: Number, total: Number) -> Number:
     return imul_add(total, a, b)
 
 
 @device_function
-def _iadd(a: Any, b: Any) -> Any:
+def _iadd(a: Number, b: Number) -> Number:
     return imul_add(a, b, np.int32(1))
+
+
+class Operand(NamedTuple):
+    """A matrix to multiply, as a kernel takes it: its other axis is rows of the left, columns of the right."""
+
+    address: int
+    step: int
+    """Bytes along the other axis."""
+    k_step: int
+    along_k: int
+    """1 if elements along k are nearer to each other than those along the other axis."""
+
+
+class Result(NamedTuple):
+    """The matrix that a kernel writes."""
+
+    address: int
+    row_step: int
+    column_step: int
+
+
+class Extents(NamedTuple):
+    """Extents of a product."""
+
+    m: int
+    n: int
+    k: int
+
+
+class Bias(NamedTuple):
+    """A number for each column; where there is none, all fields are 0."""
+
+    address: int
+    step: int
+    present: int
 
 
 class Sums(NamedTuple):
     """Arithmetic of the sums."""
 
-    dtype: np.dtype[Any]
-    zero: Any
-    fma: Any
-    add: Any
-    scale: Any
+    dtype: np.dtype[np.generic]
+    zero: np.generic
+    fma: Dispatcher
+    add: Dispatcher
+    scale: Dispatcher
 
 
 SUMS = {
@@ -167,33 +133,21 @@ SUMS = {
     "f64": Sums(np.dtype(np.float64), np.float64(0), fma64, fadd64, _scale_f64),
     "i32": Sums(np.dtype(np.int32), np.int32(0), _imul_add, _iadd, _scale_i32),
 }
-INPUTS = {
-    "f32": (_load_f32, "f32"),
-    "f64": (_load_f64, "f64"),
-    "f16": (_load_f16, "f32"),
-    "bf16": (_load_bf16, "f32"),
-    "i8": (_load_i8, "i32"),
-}
-"""Loads of inputs, and the kinds of their sums, by kind."""
+INPUTS = {"f32": "f32", "f64": "f64", "f16": "f32", "bf16": "f32", "i8": "i32"}
+"""Kinds of the sums by that of the inputs."""
 
-RESULTS = {
-    "f32": (_load_f32, _store_f32, "f32"),
-    "f16": (_load_f16, _store_f16, "f32"),
-    "bf16": (_load_bf16, _store_bf16, "f32"),
-    "f64": (_load_f64, _store_f64, "f64"),
-    "i32": (_load_i32, _store_i32, "i32"),
-}
-"""Loads and stores of results, and the kinds of sums they come from, by kind."""
+RESULTS = {"f32": "f32", "f16": "f32", "bf16": "f32", "f64": "f64", "i32": "i32"}
+"""Kinds of the sums by that of the result."""
 
 
-def _fill(load: Any, zero: Any, extent: int, depth: int, threads: int) -> Any:
+def _fill(load: Dispatcher, zero: np.generic, extent: int, depth: int, threads: int) -> Dispatcher:
     """Make the function that loads a tile, k-major, with zeros outside of the matrix."""
     row = extent + _PAD
     turns = extent * depth // threads
 
     @device_function
     def fill(
-        tile: Any,
+        tile: KernelArray,
         first: int,
         source: int,
         step: int,
@@ -218,14 +172,14 @@ def _fill(load: Any, zero: Any, extent: int, depth: int, threads: int) -> Any:
     return fill
 
 
-def _multiply(fma: Any, tiling: Tiling) -> Any:
+def _multiply(fma: Dispatcher, tiling: Tiling) -> Dispatcher:
     """Make the function that adds one k of the tiles to a thread's sums."""
     rows, columns = tiling.thread_rows, tiling.thread_columns
     # A thread's elements lie apart, so that what a warp reads at once is adjacent.
     row_step, column_step = tiling.rows // rows, tiling.columns // columns
 
     @device_function
-    def multiply(total: Any, tile: Any, left_at: int, right_at: int) -> None:
+    def multiply(total: KernelArray, tile: KernelArray, left_at: int, right_at: int) -> None:
         for i in range(rows):
             left = tile[unsigned(left_at + i * row_step)]
             for j in range(columns):
@@ -235,9 +189,9 @@ def _multiply(fma: Any, tiling: Tiling) -> Any:
     return multiply
 
 
-def _product_kernel(source: str, result: str, tiling: Tiling) -> Any:
-    load, sums = INPUTS[source]
-    load_result, store_result, _ = RESULTS[result]
+def _product_kernel(source: str, result: str, tiling: Tiling) -> Dispatcher:
+    load, sums = LOADS[source], INPUTS[source]
+    load_result, store_result = LOADS[result], STORES[result]
     dtype, zero, fma, add, scale = SUMS[sums]
     threads, depth = tiling.threads, tiling.depth
     fill_left = _fill(load, zero, tiling.rows, depth, threads)
@@ -251,26 +205,17 @@ def _product_kernel(source: str, result: str, tiling: Tiling) -> Any:
     right_first = left_row * depth
 
     def product(
-        a: int,
-        a_row: int,
-        a_k: int,
-        a_along_k: int,
-        b: int,
-        b_column: int,
-        b_k: int,
-        b_along_k: int,
-        c: int,
-        c_row: int,
-        c_column: int,
-        m: int,
-        n: int,
-        k: int,
+        a: Operand,
+        b: Operand,
+        c: Result,
+        extents: Extents,
         alpha: float,
         beta: float,
-        bias: int,
-        bias_step: int,
-        biased: int,
+        bias: Bias,
     ) -> None:
+        # A launch passes plain tuples.
+        a, b, c, bias = Operand(*a), Operand(*b), Result(*c), Bias(*bias)
+        m, n, k = extents
         tile = cuda.shared.array(0, dtype)
         total = cuda.local.array(results, dtype)
         for i in range(results):
@@ -278,13 +223,13 @@ def _product_kernel(source: str, result: str, tiling: Tiling) -> Any:
         down = divide(cuda.threadIdx.x, column_step)
         along = cuda.threadIdx.x - down * column_step
         row, column = cuda.blockIdx.y * tile_rows, cuda.blockIdx.x * tile_columns
-        a += row * a_row
-        b += column * b_column
+        a_at = a.address + row * a.step
+        b_at = b.address + column * b.step
         k_start = 0
         while k_start < k:
             left = k - k_start
-            fill_left(tile, 0, a, a_row, a_k, m - row, left, a_along_k)
-            fill_right(tile, right_first, b, b_column, b_k, n - column, left, b_along_k)
+            fill_left(tile, 0, a_at, a.step, a.k_step, m - row, left, a.along_k)
+            fill_right(tile, right_first, b_at, b.step, b.k_step, n - column, left, b.along_k)
             cuda.syncthreads()
             if left >= depth:
                 for step in range(depth):
@@ -297,30 +242,30 @@ def _product_kernel(source: str, result: str, tiling: Tiling) -> Any:
                         total, tile, step * left_row + down, right_first + step * right_row + along
                     )
             cuda.syncthreads()
-            a += depth * a_k
-            b += depth * b_k
+            a_at += depth * a.k_step
+            b_at += depth * b.k_step
             k_start += depth
         for i in range(thread_rows):
             at_row = row + down + i * row_step
             for j in range(thread_columns):
                 at_column = column + along + j * column_step
                 if at_row < m and at_column < n:
-                    at = c + at_row * c_row + at_column * c_column
+                    at = c.address + at_row * c.row_step + at_column * c.column_step
                     before = zero
                     if beta != 0.0:
                         before = load_result(at)
                     value = scale(total[i * thread_columns + j], alpha, beta, before)
-                    if biased:
-                        value = add(value, load_result(bias + at_column * bias_step))
+                    if bias.present:
+                        value = add(value, load_result(bias.address + at_column * bias.step))
                     store_result(at, value)
 
     return kernel(product)
 
 
-PRODUCT_KERNELS: dict[tuple[str, str, Tiling], Any] = {
+PRODUCT_KERNELS: dict[tuple[str, str, Tiling], Dispatcher] = {
     (source, result, tiling): _product_kernel(source, result, tiling)
-    for source, (_, sums) in INPUTS.items()
-    for result, (_, _, wanted) in RESULTS.items()
+    for source, sums in INPUTS.items()
+    for result, wanted in RESULTS.items()
     if sums == wanted
     for tiling in (LARGE, SMALL, TINY)
     if (sums, tiling) != ("f64", LARGE)  # its sums would take all registers

@@ -9,9 +9,9 @@ Everything runs on the default stream, after what was put there before.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from emu.kernels.core.checks import check
 from emu.kernels.core.messages import shown
@@ -30,6 +30,11 @@ from emu.kernels.cuda.quant_kernels import (
     LANES,
     SCATTER_KERNELS,
     VALUE_KINDS,
+    Channel,
+    ChannelWalk,
+    Grid,
+    Indices,
+    Segments,
 )
 from emu.kernels.elementwise.scatter_rules import check_channels, check_scatter
 from emu.kernels.errors import ArgumentError
@@ -39,13 +44,13 @@ _INT8 = np.dtype(np.int8)
 
 
 def quantize(
-    x: Any,
-    scales: Any,
-    zero_points: Any = None,
+    x: object,
+    scales: object,
+    zero_points: object = None,
     *,
     axis: int = -1,
     multiply: bool = False,
-    out: Any = None,
+    out: object = None,
 ) -> DeviceArray:
     """Quantise to int8: ``clip(rint(x / scale + zero_point), -128, 127)``.
 
@@ -75,13 +80,13 @@ def quantize(
 
 
 def dequantize(
-    q: Any,
-    scales: Any,
-    offsets: Any = None,
+    q: object,
+    scales: object,
+    offsets: object = None,
     *,
     axis: int = -1,
-    dtype: Any = np.float32,
-    out: Any = None,
+    dtype: npt.DTypeLike = np.float32,
+    out: object = None,
 ) -> DeviceArray:
     """Turn int8 back into values: ``(q + offset) * scale`` in fp32, then rounded to ``dtype``.
 
@@ -116,17 +121,17 @@ def dequantize(
 
 
 def quant_scatter(
-    target: Any,
-    indices: Any,
-    updates: Any,
-    scales: Any,
-    zero_points: Any = None,
+    target: object,
+    indices: object,
+    updates: object,
+    scales: object,
+    zero_points: object = None,
     *,
     axis: int = -2,
     quant_axis: int = -1,
     align: int | None = 32,
     overlap: str = "refuse",
-) -> Any:
+) -> object:
     """Quantise ``updates`` and write them into ``target``, each row at its index.
 
     With ``q = clip(rint(updates / scales + zero_points), -128, 127)``, the arithmetic that of
@@ -196,23 +201,23 @@ class _Channels:
         """Return the arrays with their names."""
         return [(name, array) for name, array in self._factors if array is not None]
 
-    def arguments(self) -> tuple[int, ...]:
-        """Address, stride and kind of both."""
-        found: list[int] = []
+    def records(self) -> list[Channel]:
+        """Return both as a kernel takes them."""
+        found: list[Channel] = []
         for _, array in self._factors:
             if array is None:
-                found += [0, 0, CHANNEL_KINDS[None]]
+                found.append(Channel(0, 0, CHANNEL_KINDS[None]))
             else:
                 step = 0 if array.size == 1 else array.strides[0]
-                found += [array.address, step, CHANNEL_KINDS[array.dtype]]
-        return tuple(found)
+                found.append(Channel(array.address, step, CHANNEL_KINDS[array.dtype]))
+        return found
 
     def windows(self) -> list[tuple[int, int]]:
         """Return the address ranges of the arrays."""
         return [array.window for _, array in self.named()]
 
 
-def _factor(name: str, value: Any, extent: int, axis: int) -> DeviceArray | None:
+def _factor(name: str, value: object, extent: int, axis: int) -> DeviceArray | None:
     """Return scales or zero points that are single or ``extent`` in number."""
     if value is None:
         return None
@@ -237,9 +242,9 @@ def _check_memory(name: str, target: DeviceArray, sources: list[tuple[str, Devic
 def _convert(
     kind: tuple[str, str],
     named: tuple[str, DeviceArray],
-    dtype: np.dtype[Any],
-    out: Any,
-    factors: tuple[tuple[str, Any], tuple[str, Any]],
+    dtype: np.dtype[np.generic],
+    out: object,
+    factors: tuple[tuple[str, object], tuple[str, object]],
     axis: int,
 ) -> DeviceArray:
     name, source = named
@@ -282,16 +287,19 @@ def _convert(
             launch(
                 CONVERT_KERNELS[(*kind, lanes, len(part) <= FEW)],
                 *cover(count, rows),
-                *(t + start * inner[1], s + start * inner[2], count, *inner[1:], rows),
+                t + start * inner[1],
+                s + start * inner[2],
+                Grid(count, rows, inner[1], inner[2]),
                 packed(part, 3),
-                *(c_low + c_start + start * inner[3], by_row, *channels.arguments()),
+                ChannelWalk(c_low + c_start + start * inner[3], inner[3], by_row),
+                *channels.records(),
                 touches=windows,
             )
     return target
 
 
 def _wide(t: int, s: int, t_item: int, s_item: int, inner: Axis, outer: list[Axis]) -> int:
-    """Return how many elements of a row can be handled eight at a time."""
+    """Return the number of elements of a row that can be handled eight at a time."""
     sides = ((t, t_item, 1), (s, s_item, 2))
     for address, item, operand in sides:
         unit = min(16, LANES * item)
@@ -330,10 +338,18 @@ def _scatter(
             launch(
                 SCATTER_KERNELS[VALUE_KINDS[updates.dtype], lanes, len(part) <= FEW],
                 *cover(count // lanes, rows),
-                *(t + (0 if pairs else i * t_steps[0]), u + i * u_batch, count // lanes),
-                *(*inner[1:], rows, packed(part, 2), rows_of_one, *t_steps, u_batch),
-                *(indices.address + i * i_steps[0], *i_steps, int(pairs)),
-                *(int(indices.itemsize == 8), *channels.arguments()),
+                t + (0 if pairs else i * t_steps[0]),
+                u + i * u_batch,
+                Grid(count // lanes, rows, inner[1], inner[2]),
+                packed(part, 2),
+                Segments(rows_of_one, *t_steps, u_batch),
+                Indices(
+                    indices.address + i * i_steps[0],
+                    *i_steps,
+                    int(pairs),
+                    int(indices.itemsize == 8),
+                ),
+                *channels.records(),
                 touches=(target.window, updates.window, indices.window, *channels.windows()),
             )
 

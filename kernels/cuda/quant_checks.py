@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from emu.kernels.core.annotations import Array
 from emu.kernels.cuda.arrays import DeviceArray
 from emu.kernels.cuda.quant_kernels import CHANNEL_KINDS, VALUE_KINDS
 from emu.kernels.elementwise.scatter_rules import colliding, refuse_index, refuse_overlap
 from emu.kernels.errors import ArgumentError
 
 
-def check_values(name: str, dtype: np.dtype[Any]) -> None:
+def check_values(name: str, dtype: np.dtype[np.generic]) -> None:
     """Check that values of a dtype can be quantised.
 
     Raises:
@@ -41,7 +40,7 @@ def check_factor(name: str, array: DeviceArray, extent: int, axis: int) -> None:
 
 
 def runs_apart(
-    indices: np.ndarray[Any, Any],
+    indices: Array,
     shape: tuple[int, ...],
     length: int,
     along: int,
@@ -79,7 +78,7 @@ def runs_apart(
     return _in_order(pairs, length)
 
 
-def _in_order(pairs: np.ndarray[Any, Any], length: int) -> list[tuple[int, int]]:
+def _in_order(pairs: Array, length: int) -> list[tuple[int, int]]:
     """Cut wherever an update reaches what one of the same run wrote: later ones then win."""
     runs, begin = [], 0
     taken: dict[tuple[int, int], list[int]] = {}

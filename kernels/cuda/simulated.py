@@ -12,13 +12,16 @@ import ctypes
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from ctypes import c_uint8, c_uint16, c_uint32, c_uint64
 from fractions import Fraction
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
-_U8, _U16, _U32, _U64 = ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64
+from emu.kernels.core.annotations import Array, Index, KernelArray, Number, Real
+
 _MASK_32, _MASK_64 = (1 << 32) - 1, (1 << 64) - 1
+Word: TypeAlias = type[c_uint8 | c_uint16 | c_uint32 | c_uint64]
 _atomic = threading.Lock()
 _allowed: list[tuple[int, int]] = []
 
@@ -44,22 +47,26 @@ def _checked(address: int, nbytes: int) -> int:
     return int(address)
 
 
-def _load(kind: Any) -> Callable[[int], int]:
+def _load(kind: Word) -> Callable[[int], int]:
     def load(address: int) -> int:
         return int(kind.from_address(_checked(address, ctypes.sizeof(kind))).value)
 
     return load
 
 
-def _store(kind: Any) -> Callable[[int, int], None]:
+def _store(kind: Word) -> Callable[[int, int], None]:
     def store(address: int, bits: int) -> None:
         kind.from_address(_checked(address, ctypes.sizeof(kind))).value = int(bits)
 
     return store
 
 
-load_8, load_16, load_32, load_64 = (_load(kind) for kind in (_U8, _U16, _U32, _U64))
-store_8, store_16, store_32, store_64 = (_store(kind) for kind in (_U8, _U16, _U32, _U64))
+load_8, load_16, load_32, load_64 = (
+    _load(kind) for kind in (c_uint8, c_uint16, c_uint32, c_uint64)
+)
+store_8, store_16, store_32, store_64 = (
+    _store(kind) for kind in (c_uint8, c_uint16, c_uint32, c_uint64)
+)
 
 
 def load_128(address: int) -> tuple[int, int]:
@@ -75,32 +82,32 @@ def store_128(address: int, low: int, high: int) -> None:
     store_64(address + 8, high)
 
 
-def as_f32(bits: int) -> Any:
+def as_f32(bits: int) -> Real:
     """Return the fp32 number of a pattern."""
     return np.uint32(int(bits) & _MASK_32).view(np.float32)
 
 
-def as_f64(bits: int) -> Any:
+def as_f64(bits: int) -> Real:
     """Return the fp64 number of a pattern."""
     return np.uint64(bits).view(np.float64)
 
 
-def bits_f32(value: Any) -> int:
+def bits_f32(value: Real) -> int:
     """Return the pattern of an fp32 number."""
     return int(np.float32(value).view(np.uint32))
 
 
-def bits_f64(value: Any) -> int:
+def bits_f64(value: Real) -> int:
     """Return the pattern of an fp64 number."""
     return int(np.float64(value).view(np.uint64))
 
 
-def f16_to_f32(bits: int) -> Any:
+def f16_to_f32(bits: int) -> Real:
     """Widen an fp16 pattern; exact."""
     return np.float32(np.uint16(int(bits) & 0xFFFF).view(np.float16))
 
 
-def f32_to_f16(value: Any) -> int:
+def f32_to_f16(value: Real) -> int:
     """Round to an fp16 pattern, to nearest, ties to even."""
     with np.errstate(all="ignore"):
         return int(np.float16(np.float32(value)).view(np.uint16))
@@ -133,7 +140,7 @@ def unsigned(index: int) -> int:
     return index
 
 
-def int_f32(value: int) -> Any:
+def int_f32(value: int) -> Real:
     """Round an integer to fp32."""
     return np.int64(value).astype(np.float32)
 
@@ -145,42 +152,42 @@ def divide(index: int, extent: int) -> int:
     return index // extent
 
 
-def imul_add(total: Any, a: Any, b: Any) -> Any:
+def imul_add(total: Number, a: Number, b: Number) -> np.int32:
     """Return ``total + a * b`` as an int32 that wraps."""
     return np.int32(_signed(int(total) + int(a) * int(b), 32))
 
 
-def fadd(a: Any, b: Any) -> Any:
+def fadd(a: Real, b: Real) -> Real:
     """Add in fp32."""
     with np.errstate(all="ignore"):
         return np.float32(a) + np.float32(b)
 
 
-def fmul(a: Any, b: Any) -> Any:
+def fmul(a: Real, b: Real) -> Real:
     """Multiply in fp32."""
     with np.errstate(all="ignore"):
         return np.float32(a) * np.float32(b)
 
 
-def fdiv(a: Any, b: Any) -> Any:
+def fdiv(a: Real, b: Real) -> Real:
     """Divide in fp32."""
     with np.errstate(all="ignore"):
         return np.float32(a) / np.float32(b)
 
 
-def fadd64(a: Any, b: Any) -> Any:
+def fadd64(a: Real, b: Real) -> Real:
     """Add in fp64."""
     with np.errstate(all="ignore"):
         return np.float64(a) + np.float64(b)
 
 
-def fmul64(a: Any, b: Any) -> Any:
+def fmul64(a: Real, b: Real) -> Real:
     """Multiply in fp64."""
     with np.errstate(all="ignore"):
         return np.float64(a) * np.float64(b)
 
 
-def fma32(a: Any, b: Any, c: Any) -> Any:
+def fma32(a: Real, b: Real, c: Real) -> Real:
     """Return ``a * b + c`` in fp32 with one rounding."""
     with np.errstate(all="ignore"):
         product, c = np.float64(a) * np.float64(b), np.float64(c)  # the product is exact
@@ -194,7 +201,7 @@ def fma32(a: Any, b: Any, c: Any) -> Any:
         return np.float32(total)
 
 
-def fma64(a: Any, b: Any, c: Any) -> Any:
+def fma64(a: Real, b: Real, c: Real) -> Real:
     """Return ``a * b + c`` in fp64 with one rounding."""
     a, b, c = float(a), float(b), float(c)
     with np.errstate(all="ignore"):
@@ -211,7 +218,9 @@ def fma64(a: Any, b: Any, c: Any) -> Any:
         return np.float64(math.inf if exact > 0 else -math.inf)
 
 
-def _cas(load: Callable[[int], int], store: Callable[[int, int], None]) -> Any:
+def _cas(
+    load: Callable[[int], int], store: Callable[[int, int], None]
+) -> Callable[[int, int, int], int]:
     def cas(address: int, expected: int, value: int) -> int:
         with _atomic:
             old = load(address)
@@ -227,13 +236,13 @@ cas_u32 = _cas(load_32, store_32)
 
 def any_load_u32(address: int) -> int:
     """Load 4 aligned bytes from any memory: of the caller's own arrays, so without a window."""
-    return int(_U32.from_address(address).value)
+    return int(c_uint32.from_address(address).value)
 
 
 def any_cas_u32(address: int, expected: int, value: int) -> int:
     """Compare and swap 4 aligned bytes in any memory."""
     with _atomic:
-        word = _U32.from_address(address)
+        word = c_uint32.from_address(address)
         old = int(word.value)
         if old == int(expected):
             word.value = int(value) & _MASK_32
@@ -252,20 +261,20 @@ def add_u64_at(address: int, value: int) -> None:
         store_64(address, (load_64(address) + int(value)) & _MASK_64)
 
 
-def add_f64_at(address: int, value: Any) -> None:
+def add_f64_at(address: int, value: Real) -> None:
     """Add to an fp64 number atomically."""
     with _atomic:
         store_64(address, bits_f64(fadd64(as_f64(load_64(address)), value)))
 
 
-def plain(array: Any) -> np.ndarray[Any, Any]:
+def plain(array: KernelArray) -> Array:
     """Return the NumPy array behind an array that a simulated kernel sees, which is wrapped twice."""
     while not isinstance(array, np.ndarray):
         array = object.__getattribute__(array, "__dict__").get("_item") or array._ary
     return array
 
 
-def address_of_half(array: Any, index: Any) -> int:
+def address_of_half(array: KernelArray, index: Index) -> int:
     """Return the address of an element of a ``uint16`` array; the index must lie inside."""
     memory = plain(array)
     if memory.dtype != np.uint16:
@@ -283,7 +292,12 @@ _INTEGERS = (np.int32, np.uint32, np.int64, np.uint64)
 _NUMBERS = (*_INTEGERS, np.float32, np.float64)
 
 
-def _updated(array: Any, index: Any, change: Callable[[Any], Any], kinds: tuple[Any, ...]) -> Any:
+def _updated(
+    array: KernelArray,
+    index: Index,
+    change: Callable[[Number], Number],
+    kinds: tuple[type[np.generic], ...],
+) -> Number:
     """Replace an element by a function of it, atomically, and return what it was.
 
     The array's dtype must be one that the compiled function takes too: the simulator's own atomic
@@ -301,57 +315,57 @@ def _updated(array: Any, index: Any, change: Callable[[Any], Any], kinds: tuple[
         return old
 
 
-def load(array: Any, index: Any) -> Any:
+def load(array: KernelArray, index: Index) -> Number:
     """Return an element."""
     return _updated(array, index, lambda old: old, _NUMBERS)
 
 
-def store(array: Any, index: Any, value: Any) -> None:
+def store(array: KernelArray, index: Index, value: Number) -> None:
     """Store an element."""
     _updated(array, index, lambda old: value, _NUMBERS)
 
 
-def add(array: Any, index: Any, value: Any) -> Any:
+def add(array: KernelArray, index: Index, value: Number) -> Number:
     """Add to an element; integers wrap."""
     return _updated(array, index, lambda old: old + old.dtype.type(value), _NUMBERS)
 
 
-def sub(array: Any, index: Any, value: Any) -> Any:
+def sub(array: KernelArray, index: Index, value: Number) -> Number:
     """Subtract from an element; integers wrap."""
     return _updated(array, index, lambda old: old - old.dtype.type(value), _NUMBERS)
 
 
-def minimum(array: Any, index: Any, value: Any) -> Any:
+def minimum(array: KernelArray, index: Index, value: Number) -> Number:
     """Replace an element by a smaller value."""
     return _updated(array, index, lambda old: min(old, old.dtype.type(value)), _NUMBERS)
 
 
-def maximum(array: Any, index: Any, value: Any) -> Any:
+def maximum(array: KernelArray, index: Index, value: Number) -> Number:
     """Replace an element by a larger value."""
     return _updated(array, index, lambda old: max(old, old.dtype.type(value)), _NUMBERS)
 
 
-def and_(array: Any, index: Any, value: Any) -> Any:
+def and_(array: KernelArray, index: Index, value: Number) -> Number:
     """And the bits of an element."""
     return _updated(array, index, lambda old: old & old.dtype.type(value), _INTEGERS)
 
 
-def or_(array: Any, index: Any, value: Any) -> Any:
+def or_(array: KernelArray, index: Index, value: Number) -> Number:
     """Or the bits of an element."""
     return _updated(array, index, lambda old: old | old.dtype.type(value), _INTEGERS)
 
 
-def xor(array: Any, index: Any, value: Any) -> Any:
+def xor(array: KernelArray, index: Index, value: Number) -> Number:
     """Exclusive-or the bits of an element."""
     return _updated(array, index, lambda old: old ^ old.dtype.type(value), _INTEGERS)
 
 
-def exchange(array: Any, index: Any, value: Any) -> Any:
+def exchange(array: KernelArray, index: Index, value: Number) -> Number:
     """Replace an element."""
     return _updated(array, index, lambda old: value, _INTEGERS)
 
 
-def compare_exchange(array: Any, index: Any, expected: Any, value: Any) -> Any:
+def compare_exchange(array: KernelArray, index: Index, expected: Number, value: Number) -> Number:
     """Replace an element that is as expected."""
     return _updated(array, index, lambda old: value if old == expected else old, _INTEGERS)
 

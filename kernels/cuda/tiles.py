@@ -7,18 +7,19 @@ Everything runs on the default stream, after what was put there before.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numba import cuda
 
+from emu.kernels.core.annotations import Bits, Dispatcher
 from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import BF16, BOOL, F16, F32, F64, KINDS
 from emu.kernels.cuda import lanes
 from emu.kernels.cuda.arrays import place
 from emu.kernels.cuda.checks import check_tile
 from emu.kernels.cuda.device import cover, device_function, kernel, launch
-from emu.kernels.cuda.geometry import WIDEST, few_offsets, many_offsets, walks
+from emu.kernels.cuda.geometry import WIDEST, Outer, few_offsets, many_offsets, walks
 from emu.kernels.cuda.primitives import (
     add_f64_at,
     add_u32_at,
@@ -37,9 +38,11 @@ from emu.kernels.cuda.primitives import (
     store_128,
 )
 
+Pair: TypeAlias = tuple[Bits, Bits]
+
 
 @device_function
-def _store_pair(address: int, pair: Any) -> None:
+def _store_pair(address: int, pair: Pair) -> None:
     store_128(address, pair[0], pair[1])
 
 
@@ -54,12 +57,12 @@ _SUMS = {BOOL: "bool", F16: "f16", BF16: "bf16", F32: "f32", F64: "f64"}
 _OFFSETS = {True: few_offsets, False: many_offsets}
 
 
-def _set_kernel(unit: int, few: bool) -> Any:
+def _set_kernel(unit: int, few: bool) -> Dispatcher:
     load, store = _ACCESS[unit]
     offsets = _OFFSETS[few]
 
     def set_units(
-        target: int, source: int, count: int, t_step: int, s_step: int, rows: int, outer: Any
+        target: int, source: int, count: int, t_step: int, s_step: int, rows: int, outer: Outer
     ) -> None:
         width = cuda.blockDim.x * cuda.gridDim.x
         first = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
@@ -92,7 +95,7 @@ def _set_kernel(unit: int, few: bool) -> Any:
     return kernel(set_units)
 
 
-def _add_kernel(add: Any, unit: int, few: bool) -> Any:
+def _add_kernel(add: Dispatcher, unit: int, few: bool) -> Dispatcher:
     load, store = _ACCESS[unit]
     offsets = _OFFSETS[few]
 
@@ -103,7 +106,7 @@ def _add_kernel(add: Any, unit: int, few: bool) -> Any:
         t_step: int,
         s_step: int,
         rows: int,
-        outer: Any,
+        outer: Outer,
         mask: int,
     ) -> None:
         width = cuda.blockDim.x * cuda.gridDim.x
@@ -131,15 +134,15 @@ def _add_kernel(add: Any, unit: int, few: bool) -> Any:
     return kernel(add_units)
 
 
-def _pairwise(add: Any) -> Any:
+def _pairwise(add: Dispatcher) -> Dispatcher:
     @device_function
-    def both(a: Any, b: Any, mask: Any) -> Any:
+    def both(a: Pair, b: Pair, mask: Bits) -> Pair:
         return add(a[0], b[0], mask), add(a[1], b[1], mask)
 
     return both
 
 
-def _add_word(itemsize: int, add: Any) -> Any:
+def _add_word(itemsize: int, add: Dispatcher) -> Dispatcher:
     """Make the atomic sum of an element of 1, 2 or 4 bytes: compare and swap on its 32-bit word."""
     load, _ = _ACCESS[itemsize]
     low = np.uint64((1 << 8 * itemsize) - 1)
@@ -175,7 +178,7 @@ def _add_f64(target: int, source: int, mask: int) -> None:
     add_f64_at(target, as_f64(load_64(source)))
 
 
-def _atomic_add_kernel(add_one: Any, few: bool) -> Any:
+def _atomic_add_kernel(add_one: Dispatcher, few: bool) -> Dispatcher:
     offsets = _OFFSETS[few]
 
     def atomic_add_units(
@@ -185,7 +188,7 @@ def _atomic_add_kernel(add_one: Any, few: bool) -> Any:
         t_step: int,
         s_step: int,
         rows: int,
-        outer: Any,
+        outer: Outer,
         mask: int,
     ) -> None:
         width = cuda.blockDim.x * cuda.gridDim.x
@@ -214,7 +217,7 @@ _SIZES: dict[str, tuple[int, ...]] = {
 }
 
 
-def _atomic_sum(kind: str, itemsize: int) -> Any:
+def _atomic_sum(kind: str, itemsize: int) -> Dispatcher:
     if kind == "int" and itemsize >= 4:
         return _add_i32 if itemsize == 4 else _add_i64
     # The device's own fp32 sum in global memory flushes subnormal numbers; this one keeps them.
@@ -225,12 +228,12 @@ UNITS = tuple(_ACCESS)
 """Widths of an access, in bytes."""
 
 _BOTH = (True, False)
-SET_KERNELS: dict[tuple[int, bool], Any] = {
+SET_KERNELS: dict[tuple[int, bool], Dispatcher] = {
     (unit, few): _set_kernel(unit, few) for unit in UNITS for few in _BOTH
 }
 """By unit, and whether few outer axes are walked. All take what ``Walk.arguments`` returns."""
 
-ADD_KERNELS: dict[tuple[str, int, bool], Any] = {
+ADD_KERNELS: dict[tuple[str, int, bool], Dispatcher] = {
     **{
         (kind, unit, few): _add_kernel(lanes.ONE[kind], unit, few)
         for kind, sizes in _SIZES.items()
@@ -245,7 +248,7 @@ ADD_KERNELS: dict[tuple[str, int, bool], Any] = {
 }
 """By kind of sum, unit, and whether few outer axes are walked; they take a mask as well."""
 
-ATOMIC_KERNELS: dict[tuple[str, int, bool], Any] = {
+ATOMIC_KERNELS: dict[tuple[str, int, bool], Dispatcher] = {
     (kind, size, few): _atomic_add_kernel(_atomic_sum(kind, size), few)
     for kind, sizes in _SIZES.items()
     for size in sizes
@@ -254,7 +257,7 @@ ATOMIC_KERNELS: dict[tuple[str, int, bool], Any] = {
 """The same, adding each element by itself."""
 
 
-def set_tile(target: Any, source: Any) -> None:
+def set_tile(target: object, source: object) -> None:
     """Copy a tile into strided device memory.
 
     Args:
@@ -281,7 +284,7 @@ def set_tile(target: Any, source: Any) -> None:
         )
 
 
-def add_tile(target: Any, source: Any, *, atomic: bool = False) -> None:
+def add_tile(target: object, source: object, *, atomic: bool = False) -> None:
     """Add a tile to one in strided device memory.
 
     Integers wrap, booleans are or-ed, fp16 and bf16 are added in fp32 and rounded once, to

@@ -8,12 +8,13 @@ by a reciprocal. NaN becomes 0; what is too large, infinities too, becomes -128 
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from emu.kernels.cast import widen
 from emu.kernels.core.address import aligned_data, array_data, as_pointer, move_bytes
+from emu.kernels.core.annotations import Array, Bits, EntryPoint, Real
 from emu.kernels.core.dtypes import (
     BF16,
     F16,
@@ -28,7 +29,7 @@ from emu.kernels.core.dtypes import (
 )
 from emu.kernels.core.jit import annotated_entry, carray, jit
 from emu.kernels.strided.copy import copy_row
-from emu.kernels.strided.operands import Array, Planes, Sides, data, plane_offset, walk
+from emu.kernels.strided.operands import Planes, Sides, data, plane_offset, walk
 
 DIVIDE, MULTIPLY, RESTORE = range(3)
 """Operations: quantise by dividing, by multiplying, or turn int8 back into values."""
@@ -90,7 +91,7 @@ class ScaledWalk(NamedTuple):
 
 
 class Scales(NamedTuple):
-    """Addresses of the scales and zero points of a row, fp32, and how many there are before they repeat."""
+    """Addresses of the scales and zero points of a row, fp32, and the number of them before they repeat."""
 
     scale: int
     zero: int
@@ -102,7 +103,7 @@ def scaled_walk(
     target: tuple[int, ...],
     source: tuple[int, ...],
     axis: int | None,
-) -> tuple[tuple[Any, ...], Array]:
+) -> tuple[tuple[object, ...], Array]:
     """Order the axes of a target and a source whose elements have scales along an axis.
 
     Args:
@@ -128,13 +129,18 @@ def scaled_walk(
 
 
 @jit(inline="always")
-def _to_int8(value: Any) -> Any:
+def _to_int8(value: Real) -> np.int8:
     total = value + _MAGIC if value == value else _MAGIC  # noqa: PLR0124 - false for NaN
     return np.int8(max(min(f32_bits_signed(total), _HIGHEST), _LOWEST))
 
 
+@jit(inline="always")
+def _scaled(op: int, value: Real, scale: Real) -> Real:
+    return value / scale if op == DIVIDE else value * scale
+
+
 @jit()
-def _divide(kind: int, target: int, source: int, scale: int, zero: int, n: int) -> None:
+def _quantize(op: int, kind: int, target: int, source: int, scale: int, zero: int, n: int) -> None:
     d = carray(as_pointer(target), (n,), np.int8)
     s16 = carray(as_pointer(source), (n,), np.uint16)
     s32 = carray(as_pointer(source), (n,), np.float32)
@@ -142,31 +148,13 @@ def _divide(kind: int, target: int, source: int, scale: int, zero: int, n: int) 
     z = carray(as_pointer(zero), (n,), np.float32)
     if kind == BF16:
         for i in range(n):
-            d[i] = _to_int8(bf16_to_f32(s16[i]) / a[i] + z[i])
+            d[i] = _to_int8(_scaled(op, bf16_to_f32(s16[i]), a[i]) + z[i])
     elif kind == F16:
         for i in range(n):
-            d[i] = _to_int8(f16_to_f32(s16[i]) / a[i] + z[i])
+            d[i] = _to_int8(_scaled(op, f16_to_f32(s16[i]), a[i]) + z[i])
     else:
         for i in range(n):
-            d[i] = _to_int8(s32[i] / a[i] + z[i])
-
-
-@jit()
-def _multiply(kind: int, target: int, source: int, scale: int, zero: int, n: int) -> None:
-    d = carray(as_pointer(target), (n,), np.int8)
-    s16 = carray(as_pointer(source), (n,), np.uint16)
-    s32 = carray(as_pointer(source), (n,), np.float32)
-    a = carray(as_pointer(scale), (n,), np.float32)
-    z = carray(as_pointer(zero), (n,), np.float32)
-    if kind == BF16:
-        for i in range(n):
-            d[i] = _to_int8(bf16_to_f32(s16[i]) * a[i] + z[i])
-    elif kind == F16:
-        for i in range(n):
-            d[i] = _to_int8(f16_to_f32(s16[i]) * a[i] + z[i])
-    else:
-        for i in range(n):
-            d[i] = _to_int8(s32[i] * a[i] + z[i])
+            d[i] = _to_int8(_scaled(op, s32[i], a[i]) + z[i])
 
 
 @jit()
@@ -189,16 +177,14 @@ def _restore(kind: int, target: int, source: int, scale: int, zero: int, n: int)
 
 @jit()
 def _block(op: int, kind: int, target: int, source: int, scale: int, zero: int, n: int) -> None:
-    if op == DIVIDE:
-        _divide(kind, target, source, scale, zero, n)
-    elif op == MULTIPLY:
-        _multiply(kind, target, source, scale, zero, n)
-    else:
+    if op == RESTORE:
         _restore(kind, target, source, scale, zero, n)
+    else:
+        _quantize(op, kind, target, source, scale, zero, n)
 
 
 @jit()
-def _fill(target: int, value: Any, n: int) -> None:
+def _fill(target: int, value: Real, n: int) -> None:
     d = carray(as_pointer(target), (n,), np.float32)
     for i in range(n):
         d[i] = value
@@ -292,13 +278,13 @@ def _scale_arrays(
 
 
 @functools.cache
-def scale_arrays() -> Any:
+def scale_arrays() -> EntryPoint:
     """Return the entry of :func:`_scale_arrays`."""
     return annotated_entry(_scale_arrays)
 
 
 @jit()
-def _largest(kind: int, source: int, n: int) -> Any:
+def _largest(kind: int, source: int, n: int) -> Real:
     """Return the largest magnitude, NaN above all; magnitudes sort like their bit patterns."""
     if kind == F32:
         s32 = carray(as_pointer(source), (n,), np.uint32)
@@ -307,7 +293,7 @@ def _largest(kind: int, source: int, n: int) -> Any:
             top32 = max(top32, s32[i] & np.uint32(0x7FFFFFFF))
         return bits_f32(top32)
     s16 = carray(as_pointer(source), (n,), np.uint16)
-    top16: Any = np.uint16(0)
+    top16: Bits = np.uint16(0)
     for i in range(n):
         top16 = max(top16, np.uint16(s16[i] & np.uint16(0x7FFF)))
     return bf16_to_f32(top16) if kind == BF16 else f16_to_f32(top16)
@@ -347,6 +333,6 @@ def _quantize_dynamic(
 
 
 @functools.cache
-def quantize_dynamic() -> Any:
+def quantize_dynamic() -> EntryPoint:
     """Return the entry of :func:`_quantize_dynamic`."""
     return annotated_entry(_quantize_dynamic)

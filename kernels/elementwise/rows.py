@@ -7,18 +7,19 @@ of a row stays in the L1 cache between the first operation on it and that roundi
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from emu.kernels.cast import narrow
 from emu.kernels.core.address import aligned_data, array_data, as_pointer, move_bytes
+from emu.kernels.core.annotations import Array, CArray, EntryPoint, Number, Real
 from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import F16, F32, bf16_to_f32, f16_to_f32, kinds_of
 from emu.kernels.core.jit import annotated_entry, carray, jit
 from emu.kernels.errors import ArgumentError
-from emu.kernels.strided.operands import Array, check_operand, output
+from emu.kernels.strided.operands import check_operand, output
 
 _INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
 _VALUES = kinds_of("float16", "bfloat16", "float32")
@@ -121,7 +122,7 @@ def scale_product(
     return result
 
 
-def _kind(name: str, dtype: np.dtype[Any]) -> int:
+def _kind(name: str, dtype: np.dtype[np.generic]) -> int:
     kind = _VALUES.get(dtype)
     if kind is None:
         names = ", ".join(str(known) for known in _VALUES)
@@ -129,7 +130,9 @@ def _kind(name: str, dtype: np.dtype[Any]) -> int:
     return kind
 
 
-def _check(name: str, array: Any, shape: tuple[int | str, ...], dtype: np.dtype[Any]) -> None:
+def _check(
+    name: str, array: Array, shape: tuple[int | str, ...], dtype: np.dtype[np.generic]
+) -> None:
     """Refuse what is no dense array of this dtype and shape; a letter stands for any extent."""
     check_operand(name, array)
     fits = array.ndim == len(shape) and all(
@@ -146,7 +149,7 @@ def _check(name: str, array: Any, shape: tuple[int | str, ...], dtype: np.dtype[
 
 
 @jit(inline="always")
-def _add_scaled(kind: int, total: Any, source: int, weight: Any, n: int) -> None:
+def _add_scaled(kind: int, total: CArray, source: Number, weight: Real, n: int) -> None:
     """Add a block of a row, times its weight, to ``total``."""
     if kind == F32:
         values = carray(as_pointer(source), (n,), np.float32)
@@ -182,7 +185,7 @@ class _Arrays(NamedTuple):
 
 
 @functools.cache
-def _sums_entry() -> Any:
+def _sums_entry() -> EntryPoint:
     return annotated_entry(_weighted_sums)
 
 
@@ -203,7 +206,7 @@ def _weighted_sums(kind: int, extents: tuple[int, int, int], arrays: _Arrays, sc
                 total[i] = np.float32(0)
             for j in range(k):
                 if places[t, j] >= 0:  # else nothing is added, not even a NaN weight times zero
-                    row = source + (np.int64(places[t, j]) * h + start) * size
+                    row: Number = source + (np.int64(places[t, j]) * h + start) * size
                     _add_scaled(kind, total, row, factors[t, j], n)
             if arrays.extra != 0:
                 row = array_data(arrays.extra) + (t * h + start) * size

@@ -5,23 +5,24 @@ Each rule that is broken is an :class:`~emu.kernels.errors.ArgumentError` that n
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 import numpy as np
 
+from emu.kernels.core.annotations import Array
 from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import BFLOAT16
 from emu.kernels.core.messages import shown
 from emu.kernels.errors import ArgumentError
 
-Indices = np.ndarray[Any, Any]
+Indices = Array
 
 
 class Operand(Protocol):
     """An array, wherever its elements are."""
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         """Of an element."""
 
     @property

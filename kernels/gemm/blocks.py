@@ -21,7 +21,7 @@ Everything here takes addresses, and strides in bytes. The scratch memory of a t
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -76,24 +76,24 @@ _ALIGN = 64
 
 
 @jit(inline="always")
-def _columns(kind: int) -> Any:
+def _columns(kind: int) -> int:
     return COLUMNS_64 if kind == F64 else COLUMNS_32
 
 
 @jit(inline="always")
-def _size(kind: int) -> Any:
+def _size(kind: int) -> int:
     """Return the bytes of a packed element, which are those of a sum."""
     return 8 if kind == F64 else 4
 
 
 @jit(inline="always")
-def _steps(kind: int, count: int) -> Any:
+def _steps(kind: int, count: int) -> int:
     """Return the steps of the micro-kernel for ``count`` values of k."""
     return (count + GROUP - 1) // GROUP if kind == I8 else count
 
 
 def block_columns(n: int, k: int, size: int) -> int:
-    """Return how many columns of B are packed at a time: whole panels, about ``PANEL_BYTES``."""
+    """Return the number of columns of B that are packed at a time: whole panels, about ``PANEL_BYTES``."""
     wide = COLUMNS_64 if size == 8 else COLUMNS_32
     return min(max(1, PANEL_BYTES // (max(k, 1) * size * wide)), -(-n // wide)) * wide
 
@@ -195,7 +195,7 @@ def _start_shifted(ones: int, panels: int, k: int, n: int, initial: int) -> None
 
 
 @jit(inline="always")
-def packed_before(kind: int, columns: int, k: int) -> Any:
+def packed_before(kind: int, columns: int, k: int) -> int:
     """Return where in a packed B column ``columns`` begins, which begins a panel."""
     wide = _columns(kind)
     return columns // wide * _steps(kind, k) * wide * _size(kind)
@@ -271,8 +271,8 @@ def multiply(
 
 
 @jit()
-def _one_row(kind: int, size: Size, a: int, b: Matrix, c: int, accumulate: int) -> Any:
-    """Multiply a vector by the columns of B that fill wide tiles; return how many they are."""
+def _one_row(kind: int, size: Size, a: int, b: Matrix, c: int, accumulate: int) -> int:
+    """Multiply a vector by the columns of B that fill wide tiles; return the number of them."""
     row = Rows(a, 0)
     if kind == F64:
         for j in range(0, size.n - WIDE_64 + 1, WIDE_64):
@@ -350,7 +350,7 @@ def _block_of_columns(
 
 
 @jit()
-def _begin_sums(kind: int, block: _Block, c: Rows, buffers: _Buffers, accumulate: int) -> Any:
+def _begin_sums(kind: int, block: _Block, c: Rows, buffers: _Buffers, accumulate: int) -> int:
     """Write the initial sums of a block where its tiles expect them; return 1 if tiles must load them."""
     nbytes, top, left = _size(kind), block.direct_rows, block.direct_columns
     tail, width = block.rows - top, block.columns - left
@@ -367,7 +367,7 @@ def _begin_sums(kind: int, block: _Block, c: Rows, buffers: _Buffers, accumulate
 
 
 class _Split(NamedTuple):
-    """Rows of a block: how many in all, read in place from A, and written to C directly."""
+    """Numbers of rows of a block: all, those read in place from A, and those written to C directly."""
 
     rows: int
     in_place: int

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from emu.kernels.core.address import as_pointer
+from emu.kernels.core.annotations import CArray, Number, Real
 from emu.kernels.core.dtypes import (
     F16,
     F32,
@@ -22,7 +21,7 @@ from emu.kernels.gemm.operands import Matrix, Output, Rows
 
 
 @jit(inline="always")
-def _load(kind: int, address: int) -> Any:
+def _load(kind: int, address: int) -> Number:
     if kind == F32:
         return carray(as_pointer(address), (1,), np.float32)[0]
     bits = carray(as_pointer(address), (1,), np.uint16)[0]
@@ -30,13 +29,13 @@ def _load(kind: int, address: int) -> Any:
 
 
 @jit()
-def _add_old_f32(kind: int, row: Any, c: int, c_step: int, beta: Any) -> None:
+def _add_old_f32(kind: int, row: CArray, c: int, c_step: int, beta: Real) -> None:
     for j in range(row.size):
         row[j] += beta * _load(kind, c + j * c_step)
 
 
 @jit()
-def _store_f32(kind: int, row: Any, c: int, c_step: int) -> None:
+def _store_f32(kind: int, row: CArray, c: int, c_step: int) -> None:
     n = row.size
     if kind == F32:
         if c_step == 4:

@@ -24,19 +24,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils, config
 
+from emu.kernels.core.annotations import (
+    Intrinsic,
+    IrBuilder,
+    IrType,
+    IrValue,
+    IrValues,
+    NumbaType,
+    Signature,
+    TargetContext,
+    Typed,
+    TypingContext,
+)
 from emu.kernels.core.jit import intrinsic
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
-Builder = Any
-MultiplyAdd = Callable[[Builder, Any, Any, Any], Any]
+MultiplyAdd: TypeAlias = Callable[[IrBuilder, IrValue, IrValue, IrValue], IrValue]
 
 
 def cpu_features() -> frozenset[str]:
@@ -86,7 +97,7 @@ class Element:
     """Element type of a micro-kernel: what its vectors hold."""
 
     name: str
-    kind: Any
+    kind: IrType
     """LLVM type of an element of a packed operand and of a sum."""
     size: int
     multiply_add: MultiplyAdd
@@ -97,12 +108,12 @@ class Element:
         return LAYOUT.vector_bytes // self.size
 
     @property
-    def vector(self) -> Any:
+    def vector(self) -> IrType:
         """LLVM type of a vector."""
         return ir.VectorType(self.kind, self.lanes)
 
 
-def _float_multiply_add(builder: Builder, a: Any, b: Any, total: Any) -> Any:
+def _float_multiply_add(builder: IrBuilder, a: IrValue, b: IrValue, total: IrValue) -> IrValue:
     if not LAYOUT.fused:
         return builder.fadd(total, builder.fmul(a, b))
     vector = a.type
@@ -114,7 +125,7 @@ def _float_multiply_add(builder: Builder, a: Any, b: Any, total: Any) -> Any:
     return builder.call(fma, [a, b, total])
 
 
-def _dot_multiply_add(builder: Builder, a: Any, b: Any, total: Any) -> Any:
+def _dot_multiply_add(builder: IrBuilder, a: IrValue, b: IrValue, total: IrValue) -> IrValue:
     """Add the products within each 32-bit group of ``a`` and ``b`` to ``total``; exact modulo 2**32."""
     vector = total.type
     if LAYOUT.dot == "vnni":
@@ -143,11 +154,11 @@ GROUP = {"vnni": 4, "madd": 2, "plain": 1}[LAYOUT.dot]
 """Values of k that one step of the ``DOT`` kernel takes."""
 
 
-def _constant(n: int) -> Any:
+def _constant(n: int) -> IrValue:
     return ir.Constant(_I64, n)
 
 
-def broadcast(builder: Builder, value: Any, vector: Any) -> Any:
+def broadcast(builder: IrBuilder, value: IrValue, vector: IrType) -> IrValue:
     """Return a vector that holds ``value`` in each lane."""
     undefined = ir.Constant(vector, ir.Undefined)
     first = builder.insert_element(undefined, value, ir.Constant(_I32, 0))
@@ -159,7 +170,7 @@ class _Emitter:
     """Emits one micro-kernel at the builder's position; leaves the builder after it."""
 
     def __init__(
-        self, builder: Builder, element: Element, rows: int, vectors: int, arguments: Any
+        self, builder: IrBuilder, element: Element, rows: int, vectors: int, arguments: IrValues
     ) -> None:
         self.builder = builder
         self.element = element
@@ -170,23 +181,23 @@ class _Emitter:
         self.b, self.b_stride = (builder.extract_value(b, i) for i in range(2))
         self.c, self.c_stride = (builder.extract_value(c, i) for i in range(2))
 
-    def at(self, address: Any, kind: Any) -> Any:
+    def at(self, address: IrValue, kind: IrType) -> IrValue:
         return self.builder.inttoptr(address, kind.as_pointer())
 
-    def rows_from(self, base: Any, stride: Any) -> list[Any]:
+    def rows_from(self, base: IrValue, stride: IrValue) -> list[IrValue]:
         found = [base]
         for _ in range(1, self.rows):
             found.append(self.builder.add(found[-1], stride))
         return found
 
-    def tile_pointers(self) -> list[Any]:
+    def tile_pointers(self) -> list[IrValue]:
         return [
             self.at(self.builder.add(row, _constant(v * LAYOUT.vector_bytes)), self.element.vector)
             for row in self.rows_from(self.c, self.c_stride)
             for v in range(self.vectors)
         ]
 
-    def load(self, pointer: Any, align: int) -> Any:
+    def load(self, pointer: IrValue, align: int) -> IrValue:
         value = self.builder.load(pointer)
         value.align = align
         return value
@@ -225,7 +236,9 @@ class _Emitter:
         for value, pointer in zip(new, pointers, strict=True):
             builder.store(value, pointer).align = self.element.size
 
-    def step(self, sums: list[Any], a_rows: list[Any], step: Any, panel: Any) -> list[Any]:
+    def step(
+        self, sums: list[IrValue], a_rows: list[IrValue], step: IrValue, panel: IrValue
+    ) -> list[IrValue]:
         builder, element = self.builder, self.element
         b = [
             self.load(
@@ -246,7 +259,7 @@ class _Emitter:
         return new
 
 
-def _micro_kernel(element: Element, rows: int, vectors: int = LAYOUT.vectors) -> Any:
+def _micro_kernel(element: Element, rows: int, vectors: int = LAYOUT.vectors) -> Intrinsic:
     """Make ``kernel(a, b, steps, c, accumulate)``.
 
     ``a`` and ``c`` are the rows of A and of the tile, ``b`` is a panel, a row per k: pairs of an address and
@@ -255,8 +268,17 @@ def _micro_kernel(element: Element, rows: int, vectors: int = LAYOUT.vectors) ->
     """
 
     @intrinsic
-    def micro_kernel(typingctx: Any, a: Any, b: Any, steps: Any, c: Any, accumulate: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def micro_kernel(
+        typingctx: TypingContext,
+        a: NumbaType,
+        b: NumbaType,
+        steps: NumbaType,
+        c: NumbaType,
+        accumulate: NumbaType,
+    ) -> Typed:
+        def codegen(
+            context: TargetContext, builder: IrBuilder, signature: Signature, args: IrValues
+        ) -> IrValue:
             _Emitter(builder, element, rows, vectors, args).emit()
             return context.get_dummy_value()
 

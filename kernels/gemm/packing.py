@@ -10,24 +10,28 @@ of 8 by 8 are turned over in registers.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 
 from emu.kernels.core.address import as_pointer, move_bytes
+from emu.kernels.core.annotations import Intrinsic, IrBuilder, IrType, IrValue, Real
 from emu.kernels.core.dtypes import BF16, F16, F32, F64, bf16_to_f32, f16_to_f32
-from emu.kernels.core.jit import carray, intrinsic, jit
+from emu.kernels.core.jit import carray, fixed_intrinsic, jit
 from emu.kernels.gemm.microkernel import COLUMNS_32, COLUMNS_64, LAYOUT
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
+
+Widen: TypeAlias = Callable[[IrBuilder, IrValue], IrValue]
 
 SIDE = 8
 """Rows and columns of the blocks that are turned over at once."""
 
 
-def turn_rows(builder: Any, rows: list[Any]) -> list[Any]:
+def turn_rows(builder: IrBuilder, rows: list[IrValue]) -> list[IrValue]:
     """Transpose ``SIDE`` vectors of ``SIDE`` elements by three rounds of shuffles of two vectors."""
     half = SIDE // 2
     while half:
@@ -47,67 +51,61 @@ def turn_rows(builder: Any, rows: list[Any]) -> list[Any]:
     return rows
 
 
-def _turner(stored: Any, size: int, widen: Any) -> Any:
+def _turner(stored: IrType, size: int, widen: Widen) -> Intrinsic:
     """Make an intrinsic that reads ``SIDE`` rows of ``SIDE`` elements and writes them as columns."""
 
-    @intrinsic
+    @fixed_intrinsic(types.void, *[types.int64] * 4)
     def turn(
-        typingctx: Any, target: Any, target_stride: Any, source: Any, source_stride: Any
-    ) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            target, target_stride, source, source_stride = args
-            vector = ir.VectorType(stored, SIDE)
-            rows = []
-            for _ in range(SIDE):
-                row = builder.load(builder.inttoptr(source, vector.as_pointer()))
-                row.align = size
-                rows.append(widen(builder, row))
-                source = builder.add(source, source_stride)
-            for row in turn_rows(builder, rows):
-                builder.store(row, builder.inttoptr(target, row.type.as_pointer())).align = 4
-                target = builder.add(target, target_stride)
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 4), codegen
+        builder: IrBuilder,
+        target: IrValue,
+        target_stride: IrValue,
+        source: IrValue,
+        source_stride: IrValue,
+    ) -> None:
+        vector = ir.VectorType(stored, SIDE)
+        rows = []
+        for _ in range(SIDE):
+            row = builder.load(builder.inttoptr(source, vector.as_pointer()))
+            row.align = size
+            rows.append(widen(builder, row))
+            source = builder.add(source, source_stride)
+        for row in turn_rows(builder, rows):
+            builder.store(row, builder.inttoptr(target, row.type.as_pointer())).align = 4
+            target = builder.add(target, target_stride)
 
     return turn
 
 
-def _row_copier(stored: Any, size: int, lanes: int, widen: Any) -> Any:
+def _row_copier(stored: IrType, size: int, lanes: int, widen: Widen) -> Intrinsic:
     """Make an intrinsic that copies one row of a full panel."""
 
-    @intrinsic
-    def copy(typingctx: Any, target: Any, source: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            target, source = args
-            vector = ir.VectorType(stored, lanes)
-            for _ in range(LAYOUT.vectors):
-                row = builder.load(builder.inttoptr(source, vector.as_pointer()))
-                row.align = size
-                row = widen(builder, row)
-                store = builder.store(row, builder.inttoptr(target, row.type.as_pointer()))
-                store.align = LAYOUT.vector_bytes
-                source = builder.add(source, ir.Constant(_I64, lanes * size))
-                target = builder.add(target, ir.Constant(_I64, LAYOUT.vector_bytes))
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), codegen
+    @fixed_intrinsic(types.void, types.int64, types.int64)
+    def copy(builder: IrBuilder, target: IrValue, source: IrValue) -> None:
+        vector = ir.VectorType(stored, lanes)
+        for _ in range(LAYOUT.vectors):
+            row = builder.load(builder.inttoptr(source, vector.as_pointer()))
+            row.align = size
+            row = widen(builder, row)
+            store = builder.store(row, builder.inttoptr(target, row.type.as_pointer()))
+            store.align = LAYOUT.vector_bytes
+            source = builder.add(source, ir.Constant(_I64, lanes * size))
+            target = builder.add(target, ir.Constant(_I64, LAYOUT.vector_bytes))
 
     return copy
 
 
-def _widen_f16(builder: Any, row: Any) -> Any:
+def _widen_f16(builder: IrBuilder, row: IrValue) -> IrValue:
     lanes = row.type.count
     half = builder.bitcast(row, ir.VectorType(ir.HalfType(), lanes))
     return builder.fpext(half, ir.VectorType(ir.FloatType(), lanes))
 
 
-def _widen_bf16(builder: Any, row: Any) -> Any:
+def _widen_bf16(builder: IrBuilder, row: IrValue) -> IrValue:
     wide = ir.VectorType(_I32, row.type.count)
     return builder.shl(builder.zext(row, wide), ir.Constant(wide, [16] * row.type.count))
 
 
-def _as_it_is(builder: Any, row: Any) -> Any:
+def _as_it_is(builder: IrBuilder, row: IrValue) -> IrValue:
     return row
 
 
@@ -124,7 +122,7 @@ _row_bf16 = _row_copier(ir.IntType(16), 2, _LANES_32, _widen_bf16)
 
 
 @jit(inline="always")
-def _load_f32(kind: int, address: int) -> Any:
+def _load_f32(kind: int, address: int) -> Real:
     """Read one element as fp32."""
     if kind == F32:
         return carray(as_pointer(address), (1,), np.float32)[0]
@@ -284,9 +282,8 @@ def pack_panels(
     for start in range(0, columns, wide):
         panel = target + start // wide * depth * step
         n = min(wide, columns - start)
-        if (
-            n < wide
-        ):  # the micro-kernel reads whole panels; what lay there may be subnormal, and slow
+        # The micro-kernel reads whole panels; what lay there may be subnormal, and slow.
+        if n < wide:
             _fill(panel, count * step // 4)
         at = source + start * column_stride
         if column_stride == stored:

@@ -10,14 +10,15 @@ the sum of each column of B off again; modulo 2**32 that is exact.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 
 from emu.kernels.core.address import as_pointer
-from emu.kernels.core.jit import carray, intrinsic, jit
+from emu.kernels.core.annotations import Bits, Intrinsic, IrBuilder, IrValue
+from emu.kernels.core.jit import carray, fixed_intrinsic, jit
 from emu.kernels.gemm.microkernel import COLUMNS_32, GROUP
 from emu.kernels.gemm.packing import SIDE, turn_rows
 
@@ -30,7 +31,7 @@ SHIFTED = GROUP == 4
 _FLIP = 0x80808080 if SHIFTED else 0
 
 
-def _along(builder: Any, source: Any, k_stride: Any) -> Any:
+def _along(builder: IrBuilder, source: IrValue, k_stride: IrValue) -> IrValue:
     """Read ``SIDE`` groups that are contiguous along k."""
     stored = ir.VectorType(_I8, SIDE * GROUP)
     row = builder.load(builder.inttoptr(source, stored.as_pointer()))
@@ -40,7 +41,7 @@ def _along(builder: Any, source: Any, k_stride: Any) -> Any:
     return builder.bitcast(row, ir.VectorType(_I32, SIDE))
 
 
-def _across(builder: Any, source: Any, k_stride: Any) -> Any:
+def _across(builder: IrBuilder, source: IrValue, k_stride: IrValue) -> IrValue:
     """Read one group of each of ``SIDE`` neighbouring rows or columns, ``k_stride`` bytes from k to k."""
     wide = ir.VectorType(_I32, SIDE)
     total = None
@@ -57,32 +58,27 @@ def _across(builder: Any, source: Any, k_stride: Any) -> Any:
     return total
 
 
-def _turner(read: Any, flip: int) -> Any:
+def _turner(read: Callable[[IrBuilder, IrValue, IrValue], IrValue], flip: int) -> Intrinsic:
     """Make an intrinsic that reads ``SIDE`` vectors of groups and writes them as columns."""
 
-    @intrinsic
+    @fixed_intrinsic(types.void, *[types.int64] * 5)
     def turn(
-        typingctx: Any,
-        target: Any,
-        target_stride: Any,
-        source: Any,
-        source_stride: Any,
-        k_stride: Any,
-    ) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            target, target_stride, source, source_stride, k_stride = args
-            rows = []
-            for _ in range(SIDE):
-                rows.append(read(builder, source, k_stride))
-                source = builder.add(source, source_stride)
-            for row in turn_rows(builder, rows):
-                if flip:
-                    row = builder.xor(row, ir.Constant(row.type, [flip] * SIDE))
-                builder.store(row, builder.inttoptr(target, row.type.as_pointer())).align = 4
-                target = builder.add(target, target_stride)
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 5), codegen
+        builder: IrBuilder,
+        target: IrValue,
+        target_stride: IrValue,
+        source: IrValue,
+        source_stride: IrValue,
+        k_stride: IrValue,
+    ) -> None:
+        rows = []
+        for _ in range(SIDE):
+            rows.append(read(builder, source, k_stride))
+            source = builder.add(source, source_stride)
+        for row in turn_rows(builder, rows):
+            if flip:
+                row = builder.xor(row, ir.Constant(row.type, [flip] * SIDE))
+            builder.store(row, builder.inttoptr(target, row.type.as_pointer())).align = 4
+            target = builder.add(target, target_stride)
 
     return turn
 
@@ -92,7 +88,7 @@ _turn_across = _turner(_across, _FLIP)  # rows of A that are contiguous across k
 
 
 @jit(inline="always")
-def _group(source: int, k_stride: int, count: int) -> Any:
+def _group(source: int, k_stride: int, count: int) -> Bits:
     """Read one group of ``count`` values, the rest zero."""
     total = np.uint32(0)
     for i in range(GROUP):

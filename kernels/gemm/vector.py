@@ -7,15 +7,14 @@ along k, because CPUs' prefetchers recognise that order.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from llvmlite import ir
 from numba import types
 
 from emu.kernels.core.address import as_pointer
+from emu.kernels.core.annotations import CArray, Intrinsic, IrBuilder, IrType, IrValue
 from emu.kernels.core.dtypes import F64
-from emu.kernels.core.jit import carray, intrinsic, jit
+from emu.kernels.core.jit import carray, fixed_intrinsic, jit
 from emu.kernels.gemm.microkernel import F32 as F32_ELEMENT
 from emu.kernels.gemm.microkernel import F64 as F64_ELEMENT
 from emu.kernels.gemm.microkernel import Element, broadcast
@@ -32,17 +31,18 @@ SCRATCH_BYTES = (COLUMNS + 1) * SIDE * 8
 """Private memory that :func:`times_columns` needs."""
 
 
-def _blocks(element: Element) -> Any:
+def _blocks(element: Element) -> Intrinsic:
     """Make ``blocks(a, b, b_step, count, c)``: continue ``COLUMNS`` chains for 8 * ``count`` k."""
     vector = ir.VectorType(element.kind, SIDE)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        a, b, b_step, count, c = args
-
-        def constant(n: int) -> Any:
+    @fixed_intrinsic(types.void, *[types.int64] * 5)
+    def blocks(
+        builder: IrBuilder, a: IrValue, b: IrValue, b_step: IrValue, count: IrValue, c: IrValue
+    ) -> None:
+        def constant(n: int) -> IrValue:
             return ir.Constant(_I64, n)
 
-        def load(address: Any, kind: Any) -> Any:
+        def load(address: IrValue, kind: IrType) -> IrValue:
             value = builder.load(builder.inttoptr(address, kind.as_pointer()))
             value.align = element.size
             return value
@@ -87,11 +87,6 @@ def _blocks(element: Element) -> Any:
         builder.position_at_end(done)
         for place, value in zip(places, new, strict=True):
             builder.store(value, builder.inttoptr(place, vector.as_pointer())).align = element.size
-        return context.get_dummy_value()
-
-    @intrinsic
-    def blocks(typingctx: Any, a: Any, b: Any, b_step: Any, count: Any, c: Any) -> Any:
-        return types.void(*[types.int64] * 5), codegen
 
     return blocks
 
@@ -108,7 +103,7 @@ def _run(kind: int, a: int, b: int, b_step: int, count: int, c: int) -> None:
 
 
 @jit(inline="always")
-def _fill_tail(a: Any, b: Any, tail_a: Any, tail_b: Any, column: int) -> None:
+def _fill_tail(a: CArray, b: CArray, tail_a: CArray, tail_b: CArray, column: int) -> None:
     """Copy the rest of one column and of the vector, padded with values that change no sum."""
     for i in range(SIDE):
         # Minus zero times zero is minus zero, and adding that leaves even a minus zero as it is.
@@ -141,7 +136,7 @@ def _tail(kind: int, a: int, b: int, b_step: int, count: int, scratch: int) -> N
 @jit()
 def times_columns(
     kind: int, size: Size, a: int, b: Matrix, c: int, accumulate: int, scratch: int
-) -> Any:
+) -> int:
     """Multiply a vector by the first columns of a matrix, ``COLUMNS`` at a time.
 
     Args:

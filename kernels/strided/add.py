@@ -6,10 +6,9 @@ scratch memory first; all else goes element by element. Contiguous rows must be 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from emu.kernels.core.annotations import Number
 from emu.kernels.core.dtypes import (
     BF16,
     BOOL,
@@ -31,9 +30,9 @@ from emu.kernels.strided.contiguous import add_contiguous
 from emu.kernels.strided.copy import copy_row, transpose
 from emu.kernels.strided.odometer import (
     advance,
+    first_run,
     inner_loop,
     repeats,
-    set_odometer,
     stack_counters,
     stack_memory,
 )
@@ -48,7 +47,7 @@ _stack_gathered = stack_memory(8 * _GATHERED)
 
 
 @jit()
-def _add_numbers(element: Any, target: int, source: int, rows: Axis, columns: Axis) -> None:
+def _add_numbers(element: Number, target: int, source: int, rows: Axis, columns: Axis) -> None:
     for _ in range(rows.extent):
         t, s = target, source
         for _ in range(columns.extent):
@@ -173,11 +172,8 @@ def add_strided(kind: int, target: int, source: int, plan: int) -> None:
         source: Address of the first element to add; the two do not overlap.
         plan: Address of an :func:`emu.kernels.strided.access_plan.add_plan`.
     """
-    loop = inner_loop(plan)
-    counters = stack_counters()
-    t, s = set_odometer(counters, plan, 0)
-    t += target
-    s += source
+    loop, counters = inner_loop(plan), stack_counters()
+    t, s = first_run(counters, plan, target, source)
     for _ in range(repeats(plan)):
         if loop.form == TRANSPOSED:
             _add_transposed(kind, loop, t, s)

@@ -6,12 +6,11 @@ add one stretch; their callers decide which locks to hold around it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from emu.kernels.atomics import add_i32, add_i64
 from emu.kernels.core.address import as_pointer
+from emu.kernels.core.annotations import CArray
 from emu.kernels.core.dtypes import (
     BF16,
     BOOL,
@@ -58,7 +57,7 @@ def _add_bool(target: int, source: int, count: int) -> None:
 
 
 @jit(inline="always")
-def _add_plain(d: Any, s: Any, count: int) -> None:
+def _add_plain(d: CArray, s: CArray, count: int) -> None:
     for i in range(count):
         d[i] += s[i]
 

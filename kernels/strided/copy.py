@@ -7,9 +7,8 @@ has to be aligned; no aligned element is torn.
 
 from __future__ import annotations
 
-from typing import Any
-
 from emu.kernels.core.address import move_bytes
+from emu.kernels.core.annotations import Bits
 from emu.kernels.core.jit import jit
 from emu.kernels.strided import vector_ops
 from emu.kernels.strided.access_plan import (
@@ -24,9 +23,9 @@ from emu.kernels.strided.access_plan import (
 )
 from emu.kernels.strided.odometer import (
     advance,
+    first_run,
     inner_loop,
     repeats,
-    set_odometer,
     stack_counters,
 )
 from emu.kernels.strided.vector_ops import U8, U16, U32, U64, U128, U256
@@ -40,7 +39,7 @@ _LINE = 64
 
 
 @jit()
-def _row(element: Any, target: int, source: int, columns: Axis) -> None:
+def _row(element: Bits, target: int, source: int, columns: Axis) -> None:
     t, s = target, source
     for _ in range(columns.extent):
         vector_ops.move(t, s, element)
@@ -49,7 +48,7 @@ def _row(element: Any, target: int, source: int, columns: Axis) -> None:
 
 
 @jit()
-def _elements(element: Any, target: int, source: int, rows: Axis, columns: Axis) -> None:
+def _elements(element: Bits, target: int, source: int, rows: Axis, columns: Axis) -> None:
     for row in range(rows.extent):
         _row(element, target + row * rows.target, source + row * rows.source, columns)
 
@@ -82,7 +81,7 @@ def _copy_blocks(loop: InnerLoop, target: int, source: int) -> None:
 
 
 @jit()
-def _vectors(element: Any, form: int, target: int, source: int, columns: Axis) -> None:
+def _vectors(element: Bits, form: int, target: int, source: int, columns: Axis) -> None:
     width = vector_ops.width_of(element)
     lanes = vector_ops.VECTOR // width
     last = columns.extent - lanes
@@ -162,11 +161,8 @@ def copy_strided(target: int, source: int, plan: int) -> None:
             overlap the target.
         plan: Address of a :func:`emu.kernels.strided.access_plan.copy_plan`.
     """
-    loop = inner_loop(plan)
-    counters = stack_counters()
-    t, s = set_odometer(counters, plan, 0)
-    t += target
-    s += source
+    loop, counters = inner_loop(plan), stack_counters()
+    t, s = first_run(counters, plan, target, source)
     for _ in range(repeats(plan)):
         if loop.form == CONTIGUOUS:
             for row in range(loop.rows.extent):

@@ -8,11 +8,10 @@ GIL while it reads the cache, and the cache is written under the GIL.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from emu.kernels.core.address import as_pointer
+from emu.kernels.core.annotations import Array, CArray, Number
 from emu.kernels.core.jit import carray, jit
 from emu.kernels.strided.access_plan import (
     SOURCE_HIGH,
@@ -56,13 +55,15 @@ class InlineCache:
     def __init__(self) -> None:
         self._words = np.zeros((1 + _SLOTS, _ENTRY), np.int64)
         self._words[0, 0] = id(np.ndarray)
-        self._dtypes: dict[int, np.dtype[Any]] = {}  # alive, so that no other gets their id()
+        self._dtypes: dict[
+            int, np.dtype[np.generic]
+        ] = {}  # alive, so that no other gets their id()
         self.address = int(self._words.ctypes.data)
 
     def keep(
         self,
-        target: np.ndarray[Any, Any],
-        source: np.ndarray[Any, Any],
+        target: Array,
+        source: Array,
         kind: int,
         plan: AccessPlan,
     ) -> None:
@@ -82,17 +83,17 @@ class InlineCache:
 
 
 @jit()
-def _word(address: int) -> Any:
+def _word(address: int) -> Number:
     return carray(as_pointer(address), (1,), np.int64)[0]
 
 
 @jit()
-def _half(address: int) -> Any:
+def _half(address: int) -> Number:
     return np.int64(carray(as_pointer(address), (1,), np.int32)[0])
 
 
 @jit()
-def _list(address: int) -> Any:
+def _list(address: int) -> CArray:
     return carray(as_pointer(_word(address)), (_MAX_RANK,), np.int64)
 
 
@@ -149,12 +150,13 @@ def _find(target: int, source: int, cache: int) -> int:
 
 
 @jit()
-def ranges_meet(target: int, source: int, plan: int) -> Any:
+def ranges_meet(target: int, source: int, plan: int) -> bool:
     """Return whether the bytes between the ends of two arrays overlap, given their first elements."""
     words = plan_words(plan)
-    return (target + words[TARGET_LOW] < source + words[SOURCE_HIGH]) and (
+    meet: bool = (target + words[TARGET_LOW] < source + words[SOURCE_HIGH]) and (
         source + words[SOURCE_LOW] < target + words[TARGET_HIGH]
     )
+    return meet
 
 
 @jit(nogil=False)
@@ -184,7 +186,7 @@ def add_cached(target: int, source: int, cache: int) -> int:
 
 
 @jit()
-def _fields(array: int) -> Any:
+def _fields(array: int) -> tuple[int, ...]:
     return (
         _word(array + _TYPE),
         _half(array + _RANK),
@@ -199,7 +201,7 @@ def layout_is_known() -> bool:
     """Return whether ndarray objects are laid out as the kernels here read them."""
     frozen = np.zeros(3, np.int8)
     frozen.flags.writeable = False
-    samples: tuple[np.ndarray[Any, Any], ...] = (frozen, np.zeros((4, 6), np.float32)[1:, ::-2])
+    samples: tuple[Array, ...] = (frozen, np.zeros((4, 6), np.float32)[1:, ::-2])
     return all(
         _fields(id(a))
         == (id(type(a)), a.ndim, a.shape[0], a.strides[0], id(a.dtype), a.flags.writeable)

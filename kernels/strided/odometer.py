@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from llvmlite import ir
 from numba import types
 
 from emu.kernels.core.address import as_pointer
-from emu.kernels.core.jit import carray, intrinsic, jit
+from emu.kernels.core.annotations import CArray, Intrinsic, IrBuilder, IrValue, Number
+from emu.kernels.core.jit import carray, fixed_intrinsic, jit
 from emu.kernels.strided.access_plan import (
     BLOCK,
     COLUMNS,
@@ -30,19 +29,16 @@ from emu.kernels.strided.access_plan import (
 _LINE = 64
 
 
-def stack_memory(nbytes: int) -> Any:
+def stack_memory(nbytes: int) -> Intrinsic:
     """Make the intrinsic that returns the address of memory in the stack frame of its caller."""
 
-    @intrinsic
-    def stack(typingctx: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            kind = ir.ArrayType(ir.IntType(8), nbytes)
-            with builder.goto_entry_block():  # in a loop, an alloca would grow the stack
-                memory = builder.alloca(kind)
-            memory.align = _LINE
-            return builder.ptrtoint(memory, ir.IntType(64))
-
-        return types.int64(), codegen
+    @fixed_intrinsic(types.int64)
+    def stack(builder: IrBuilder) -> IrValue:
+        kind = ir.ArrayType(ir.IntType(8), nbytes)
+        with builder.goto_entry_block():  # in a loop, an alloca would grow the stack
+            memory = builder.alloca(kind)
+        memory.align = _LINE
+        return builder.ptrtoint(memory, ir.IntType(64))
 
     return stack
 
@@ -51,7 +47,7 @@ stack_counters = stack_memory(8 * MAX_AXES)
 
 
 @jit()
-def plan_words(plan: int) -> Any:
+def plan_words(plan: int) -> CArray:
     """Return the words of the plan at an address."""
     return carray(as_pointer(plan), (WORDS,), np.int64)
 
@@ -66,19 +62,19 @@ def inner_loop(plan: int) -> InnerLoop:
 
 
 @jit()
-def repeats(plan: int) -> Any:
+def repeats(plan: int) -> Number:
     """Return how often the inner loop runs."""
     return plan_words(plan)[REPEATS]
 
 
 @jit()
-def _outer_axis(words: Any, axis: int) -> Axis:
+def _outer_axis(words: CArray, axis: int) -> Axis:
     at = OUTER + 3 * axis
     return Axis(words[at], words[at + 1], words[at + 2])
 
 
 @jit()
-def set_odometer(counters: int, plan: int, index: int) -> Any:
+def set_odometer(counters: int, plan: int, index: int) -> tuple[int, int]:
     """Set the odometer to run ``index`` of the inner loop; return its (target, source) offsets in bytes."""
     words = plan_words(plan)
     digits = carray(as_pointer(counters), (MAX_AXES,), np.int64)
@@ -97,7 +93,21 @@ def set_odometer(counters: int, plan: int, index: int) -> Any:
 
 
 @jit()
-def advance(counters: int, plan: int, target: int, source: int) -> Any:
+def first_run(counters: int, plan: int, target: int, source: int) -> tuple[int, int]:
+    """Set the odometer to the first run of the inner loop; return where that begins.
+
+    Args:
+        counters: Address of ``stack_counters``.
+        plan: Address of the plan.
+        target: Address of the tile that is written; an axis may run backwards from there.
+        source: Address of the tile that is read.
+    """
+    t, s = set_odometer(counters, plan, 0)
+    return target + t, source + s
+
+
+@jit()
+def advance(counters: int, plan: int, target: int, source: int) -> tuple[int, int]:
     """Step the odometer on; after the last run of the inner loop comes the first."""
     words = plan_words(plan)
     digits = carray(as_pointer(counters), (MAX_AXES,), np.int64)

@@ -8,18 +8,17 @@ Axes that continue each other in every operand are joined, so that dense arrays 
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from emu.kernels.core.address import array_data, as_pointer
+from emu.kernels.core.annotations import Array
 from emu.kernels.core.checks import check
 from emu.kernels.core.jit import carray, jit
 from emu.kernels.errors import ArgumentError
 from emu.kernels.strided.axes import order_and_join
 from emu.kernels.strided.overlap import lies_apart, shares_memory
-
-Array = np.ndarray[Any, Any]
 
 
 class Planes(NamedTuple):
@@ -99,7 +98,7 @@ def data(array: Array) -> int:
     return int(array_data(id(array)))
 
 
-def check_operand(name: str, value: Any) -> Array:
+def check_operand(name: str, value: object) -> Array:
     """Return ``value`` if it is an array with elements at aligned addresses.
 
     Raises:
@@ -112,7 +111,7 @@ def check_operand(name: str, value: Any) -> Array:
 
 
 def check_target(
-    name: str, target: Any, sources: dict[str, Array], like: Array | None = None
+    name: str, target: object, sources: dict[str, Array], like: Array | None = None
 ) -> Array:
     """Return ``target`` if it is an array that a kernel may write.
 
@@ -128,17 +127,17 @@ def check_target(
     array = check.writable(name, check_operand(name, target))
     # Axes that interleave are refused, too, even where no two elements meet.
     if not (
-        target.flags.c_contiguous
-        or lies_apart(target.shape, target.strides, target.itemsize, at_most=0)
+        array.flags.c_contiguous
+        or lies_apart(array.shape, array.strides, array.itemsize, at_most=0)
     ):
         raise ArgumentError(
-            f"{name} must not overlap itself, but got shape {target.shape} with strides "
-            f"{target.strides}"
+            f"{name} must not overlap itself, but got shape {array.shape} with strides "
+            f"{array.strides}"
         )
     for other, source in sources.items():
-        if not np.may_share_memory(target, source) or _same_place(target, source, like):
+        if not np.may_share_memory(array, source) or _same_place(array, source, like):
             continue
-        if shares_memory(target, source) is not False:  # None: strides too tangled to tell
+        if shares_memory(array, source) is not False:  # None: strides too tangled to tell
             raise ArgumentError(
                 f"{name} must not share memory with {other}, but got arrays that overlap"
             )
@@ -156,9 +155,9 @@ def _same_place(target: Array, source: Array, like: Array | None) -> bool:
 
 def output(
     name: str,
-    out: Any,
+    out: object,
     shape: tuple[int, ...],
-    dtype: np.dtype[Any],
+    dtype: np.dtype[np.generic],
     sources: dict[str, Array],
     like: Array | None = None,
 ) -> Array:
@@ -171,8 +170,8 @@ def output(
         if like is not None and like.shape == shape:
             return np.empty_like(like, dtype, subok=False)
         return np.empty(shape, dtype)
-    check.array_shape(name, check_operand(name, out), shape)
-    check.array_dtype(name, out, (dtype,))
+    array = check.array_shape(name, check_operand(name, out), shape)
+    check.array_dtype(name, array, (dtype,))
     return check_target(name, out, sources, like)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+
+from emu.kernels.core.annotations import Array
 
 
 def lies_apart(
@@ -43,9 +44,7 @@ def lies_apart(
     return bool((np.diff(places) >= itemsize).all())
 
 
-def shares_memory(
-    one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], work: int = 10_000
-) -> bool | None:
+def shares_memory(one: Array, other: Array, work: int = 10_000) -> bool | None:
     """Return whether an element of one array shares a byte with one of the other.
 
     Args:

@@ -7,12 +7,24 @@ type. No address has to be aligned, and no byte outside the elements is read or 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 
+from emu.kernels.core.annotations import (
+    Intrinsic,
+    IrBuilder,
+    IrType,
+    IrValue,
+    IrValues,
+    NumbaType,
+    Signature,
+    TargetContext,
+    Typed,
+    TypingContext,
+)
 from emu.kernels.core.jit import intrinsic
 
 VECTOR = 32
@@ -28,41 +40,45 @@ _I64 = ir.IntType(64)
 _LANE = 16  # bytes within which x86 and Arm interleave in one instruction
 
 
-def _at(builder: Any, base: Any, offset: Any, kind: Any) -> Any:
+def _at(builder: IrBuilder, base: IrValue, offset: IrValue | int, kind: IrType) -> IrValue:
     if isinstance(offset, int):
         offset = ir.Constant(_I64, offset)
     return builder.inttoptr(builder.add(base, offset), kind.as_pointer())
 
 
-def _load(builder: Any, base: Any, offset: Any, kind: Any) -> Any:
+def _load(builder: IrBuilder, base: IrValue, offset: IrValue | int, kind: IrType) -> IrValue:
     part = builder.load(_at(builder, base, offset, kind))
     part.align = 1
     return part
 
 
-def _store(builder: Any, part: Any, base: Any, offset: Any) -> None:
+def _store(builder: IrBuilder, part: IrValue, base: IrValue, offset: IrValue | int) -> None:
     builder.store(part, _at(builder, base, offset, part.type)).align = 1
 
 
-def _shuffle(builder: Any, first: Any, second: Any, picks: list[int]) -> Any:
+def _shuffle(builder: IrBuilder, first: IrValue, second: IrValue, picks: list[int]) -> IrValue:
     i32 = ir.IntType(32)
     mask = ir.Constant(ir.VectorType(i32, len(picks)), [ir.Constant(i32, n) for n in picks])
     return builder.shuffle_vector(first, second, mask)
 
 
-def _width(element: Any) -> int:
+def _width(element: NumbaType) -> int:
     """Return the bytes of an element of a Numba type."""
     if isinstance(element, types.BaseTuple):
         return 8 * len(element)
     return int(element.bitwidth) // 8
 
 
-def _primitive(build: Any) -> Any:
+def _primitive(build: Callable[[IrBuilder, IrValue, IrValue, int], None]) -> Intrinsic:
     """Make the intrinsic ``primitive(target, source, element)``; ``build`` gets the element's width."""
 
     @intrinsic
-    def primitive(typingctx: Any, target: Any, source: Any, element: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def primitive(
+        typingctx: TypingContext, target: NumbaType, source: NumbaType, element: NumbaType
+    ) -> Typed:
+        def codegen(
+            context: TargetContext, builder: IrBuilder, signature: Signature, args: IrValues
+        ) -> IrValue:
             build(builder, args[0], args[1], _width(element))
             return context.get_dummy_value()
 
@@ -72,14 +88,14 @@ def _primitive(build: Any) -> Any:
 
 
 @_primitive
-def move(builder: Any, target: Any, source: Any, width: int) -> None:
+def move(builder: IrBuilder, target: IrValue, source: IrValue, width: int) -> None:
     """Copy one element."""
     kind = ir.IntType(8 * width) if width <= 8 else ir.VectorType(_I64, width // 8)
     _store(builder, _load(builder, source, 0, kind), target, 0)
 
 
 @_primitive
-def fill(builder: Any, target: Any, source: Any, width: int) -> None:
+def fill(builder: IrBuilder, target: IrValue, source: IrValue, width: int) -> None:
     """Store a vector of copies of one element."""
     lanes = VECTOR // width
     element = ir.IntType(8 * width)
@@ -92,7 +108,7 @@ def fill(builder: Any, target: Any, source: Any, width: int) -> None:
 
 
 @_primitive
-def reverse(builder: Any, target: Any, source: Any, width: int) -> None:
+def reverse(builder: IrBuilder, target: IrValue, source: IrValue, width: int) -> None:
     """Store a vector of elements in reverse: ``source`` is the first, the others lie before it."""
     lanes = VECTOR // width
     part = _load(builder, source, width - VECTOR, ir.VectorType(ir.IntType(8 * width), lanes))
@@ -100,7 +116,7 @@ def reverse(builder: Any, target: Any, source: Any, width: int) -> None:
 
 
 @_primitive
-def stride2(builder: Any, target: Any, source: Any, width: int) -> None:
+def stride2(builder: IrBuilder, target: IrValue, source: IrValue, width: int) -> None:
     """Store a vector of every second element."""
     lanes = VECTOR // width
     kind = ir.VectorType(ir.IntType(8 * width), lanes)
@@ -115,7 +131,7 @@ SIDES = {1: 16, 2: 16, 4: 16, 8: 8}
 """Elements along the side of the square that :data:`transpose` moves, by their width."""
 
 
-def _transposed(builder: Any, rows: list[Any], width: int) -> list[Any]:
+def _transposed(builder: IrBuilder, rows: list[IrValue], width: int) -> list[IrValue]:
     """Transpose a square of elements, a vector a row, by interleaving pairs of rows.
 
     First the small squares of one lane's width, all lanes of a vector at once; then the lanes.
@@ -148,25 +164,27 @@ def _transposed(builder: Any, rows: list[Any], width: int) -> list[Any]:
 
 @intrinsic
 def transpose(
-    typingctx: Any,
-    target: Any,
-    target_stride: Any,
-    source: Any,
-    source_stride: Any,
-    element: Any,
-) -> Any:
+    typingctx: TypingContext,
+    target: NumbaType,
+    target_stride: NumbaType,
+    source: NumbaType,
+    source_stride: NumbaType,
+    element: NumbaType,
+) -> Typed:
     """Transpose a square of elements.
 
     Row i of the source begins i times its stride on, and its elements are contiguous. It becomes column i
     of the target, whose rows are contiguous, too.
     """
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(
+        context: TargetContext, builder: IrBuilder, signature: Signature, args: IrValues
+    ) -> IrValue:
         width = _width(element)
         side = SIDES[width]
         kind = ir.VectorType(ir.IntType(8 * width), side)
 
-        def offset(stride: Any, i: int) -> Any:
+        def offset(stride: IrValue, i: int) -> IrValue:
             return builder.mul(stride, ir.Constant(_I64, i))
 
         rows = [_load(builder, args[2], offset(args[3], i), kind) for i in range(side)]
@@ -178,30 +196,38 @@ def transpose(
 
 
 @intrinsic
-def width_of(typingctx: Any, element: Any) -> Any:
+def width_of(typingctx: TypingContext, element: NumbaType) -> Typed:
     """Return the bytes of an element."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(
+        context: TargetContext, builder: IrBuilder, signature: Signature, args: IrValues
+    ) -> IrValue:
         return ir.Constant(_I64, _width(element))
 
     return types.int64(element), codegen
 
 
 @intrinsic
-def load(typingctx: Any, address: Any, element: Any) -> Any:
+def load(typingctx: TypingContext, address: NumbaType, element: NumbaType) -> Typed:
     """Load a value of the type of ``element``."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(
+        context: TargetContext, builder: IrBuilder, signature: Signature, args: IrValues
+    ) -> IrValue:
         return _load(builder, args[0], 0, context.get_value_type(signature.return_type))
 
     return element(types.int64, element), codegen
 
 
 @intrinsic
-def store(typingctx: Any, address: Any, value: Any, element: Any) -> Any:
+def store(
+    typingctx: TypingContext, address: NumbaType, value: NumbaType, element: NumbaType
+) -> Typed:
     """Store a value as the type of ``element``."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(
+        context: TargetContext, builder: IrBuilder, signature: Signature, args: IrValues
+    ) -> IrValue:
         _store(builder, args[1], args[0], 0)
         return context.get_dummy_value()
 

@@ -490,23 +490,6 @@ def test_for_other_cpus(cpu: str) -> None:
         assert digest == product_digest()
 
 
-def test_layouts_fit_the_registers() -> None:
-    found = {
-        "avx512": choose_layout(
-            frozenset(["avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512vnni"]), True
-        ),
-        "avx2": choose_layout(frozenset(["avx2", "fma"]), True),
-        "sse": choose_layout(frozenset(["sse2"]), True),
-        "neon": choose_layout(frozenset(["neon"]), False),
-    }
-    registers = {"avx512": 32, "avx2": 16, "sse": 16, "neon": 32}
-    for name, layout in found.items():
-        # The sums, one step of B, and one broadcast.
-        assert layout.rows * layout.vectors + layout.vectors + 1 <= registers[name]
-    assert [layout.dot for layout in found.values()] == ["vnni", "madd", "plain", "plain"]
-    assert not found["sse"].fused
-
-
 # --- a matrix packed once -------------------------------------------------------------------------
 
 

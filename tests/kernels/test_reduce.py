@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from emu.kernels.core.dtypes import BFLOAT16, DTYPES
 from emu.kernels.reduce import BLOCK, CODES, OPS, SCRATCH_BYTES, reduce_run, supports
-from emu.kernels.stream import stream_bytes
 
 _MEMORY = np.empty(SCRATCH_BYTES + 64, np.uint8)
 _SCRATCH = -(-_MEMORY.ctypes.data // 64) * 64
@@ -113,14 +112,3 @@ def test_sixteen_bits_are_rounded_once() -> None:
     out = np.empty(1, np.float16)
     run("sum", arrays, [out])
     assert out[0] == 2052
-
-
-def test_stream_copies_what_it_should() -> None:
-    rng = np.random.default_rng(0)
-    source = rng.integers(0, 255, 5000, np.uint8)
-    for start, skip, count in ((0, 0, 0), (1, 3, 100), (5, 0, 4000), (63, 9, 777), (64, 1, 191)):
-        target = np.zeros(5000, np.uint8)
-        stream_bytes(target.ctypes.data + start, source.ctypes.data + skip, count)
-        expected = np.zeros(5000, np.uint8)
-        expected[start : start + count] = source[skip : skip + count]
-        assert target.tobytes() == expected.tobytes()

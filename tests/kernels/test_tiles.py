@@ -11,10 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
-from emu.kernels.core.address import array_data
 from emu.kernels.core.dtypes import BFLOAT16, KINDS
 from emu.kernels.errors import ArgumentError
-from emu.kernels.strided.fastpath import layout_is_known
 from emu.kernels.tiles import FLOAT8, add_tile, set_tile
 
 DTYPES = pytest.mark.parametrize("dtype", KINDS, ids=str)
@@ -318,24 +316,3 @@ def test_a_target_whose_strides_interlock_is_taken() -> None:
     source = np.arange(6).reshape(2, 3)
     set_tile(TANGLED, source)
     np.testing.assert_array_equal(TANGLED, source)
-
-
-@pytest.mark.parametrize("operation", [set_tile, add_tile])
-def test_more_layouts_than_are_kept(operation: Any) -> None:
-    """Each comes twice, with all others in between."""
-    whole = np.zeros((40, 40), np.int16)
-    for turn in (1, 2):
-        for rows in range(1, 40):
-            for columns in range(1, 40):
-                operation(whole[:rows, :columns], np.ones((columns, rows), np.int16).T)
-        if operation is set_tile:
-            assert whole.sum() == 39 * 39
-        else:
-            counts = np.arange(39, 0, -1)
-            np.testing.assert_array_equal(whole[:39, :39], turn * np.outer(counts, counts))
-
-
-def test_ndarray_objects_are_laid_out_as_the_kernels_read_them() -> None:
-    array = np.zeros((4, 4), np.float16)[1:, 2:]
-    assert array_data(id(array)) == array.ctypes.data
-    assert layout_is_known()

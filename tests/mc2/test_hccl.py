@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import signal
-import sys
 import time
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
+from mc2_reference_hccl import ReferenceHccl
 
 import emu
 from emu.comm.errors import ArgumentError, ServerError, TaskMismatchError
 from emu.comm.tiling.enums import HcclDataType, HcclReduceOp
 from emu.mc2 import Hccl
-
-
-def reference_hccl():
-    """Load the reference beside this file: tests are no package."""
-    name = "emu_tests_reference_hccl"
-    if name not in sys.modules:
-        path = Path(__file__).with_name("reference_hccl.py")
-        spec = importlib.util.spec_from_file_location(name, path)
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name].ReferenceHccl
-
 
 ALL = [
     np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
@@ -115,7 +101,7 @@ def random_kernels(seed, rounds):
     group = emu.world()
     shared = np.random.default_rng(seed)
     rng = np.random.default_rng([seed, group.my_pe])
-    reference = reference_hccl()
+    reference = ReferenceHccl
     wrong = []
     for number in range(rounds):
         samples = [Sample(shared, rng, group) for _ in range(shared.integers(1, 5))]

@@ -1,27 +1,14 @@
-"""Where rows lie by rank and by expert: the arithmetic of the exchange, without PEs."""
+"""Orders of rows by rank and by expert: the arithmetic of the exchange, without PEs."""
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
+import mc2_moe_reference as reference
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emu.comm.link_model import Link
 from emu.mc2.token_permutation import TokenPermutation, choose_turns, cut_turns
-
-
-def load_reference():
-    path = Path(__file__).with_name("moe_reference.py")
-    spec = importlib.util.spec_from_file_location("moe_reference", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-reference = load_reference()
 
 
 def exchange(buffers, rooms, runs):

@@ -1,4 +1,4 @@
-"""Kernels: arguments, annotations, options; and the stand-in module."""
+"""Kernels: jit, options and arguments."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import pytest
 
 import emu
 import emu.pypto as p
-
-DYNAMIC = p.DYNAMIC
 
 
 def test_jit_with_and_without_parentheses():
@@ -64,72 +62,6 @@ def test_one_array_twice_is_one_buffer():
     with pytest.raises(p.KernelError, match="argument b must not overlap argument a"):
         kernel(x[:1], x)
     kernel(x[:, :1], x[:, 1:])
-
-
-def test_torch_tensors_share_memory():
-    torch = pytest.importorskip("torch")
-
-    @p.jit
-    def kernel(x, out):
-        assert x.dtype is p.DT_BF16
-        out[:] = p.matmul(x, x, p.DT_FP32)
-
-    x = torch.full((2, 2), 1.5, dtype=torch.bfloat16)
-    out = torch.zeros(2, 2)
-    kernel(x, out)
-    assert (out == 4.5).all()
-
-    @p.jit
-    def double(x):
-        x[:] = x + x
-
-    double(x)
-    assert (x == 3).all()
-    with pytest.raises(p.KernelError, match="must be a CPU tensor"):
-        double(torch.zeros(2, device="meta"))
-
-
-@p.jit
-def annotated(
-    x: p.Tensor([DYNAMIC, 4], p.DT_FP32), any_rank: p.Tensor([..., 4]) = None, n: int = 0
-):
-    del x, any_rank, n
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((np.zeros((2, 4)),), "must have dtype DT_FP32, but got DT_FP64"),
-        ((np.zeros(4, np.float32),), "must have 2 axes"),
-        ((np.zeros((2, 5), np.float32),), "must have extent 4 on axis 1"),
-        ((3,), "argument x of annotated must be pypto.Tensor.*DYNAMIC, 4.*, but got int"),
-        ((np.zeros((2, 4), np.float32), np.zeros((1, 1, 3))), "argument any_rank"),
-    ],
-)
-def test_annotations_are_checked(arguments, message):
-    with pytest.raises(p.KernelError, match=message):
-        annotated(*arguments)
-
-
-def test_annotations_let_pass_what_fits():
-    annotated(np.zeros((7, 4), np.float32), np.zeros((1, 2, 3, 4)))
-    assert repr(p.Tensor([2, DYNAMIC], p.DT_BF16)) == "pypto.Tensor([2, DYNAMIC], DT_BF16)"
-    assert repr(p.Tensor()) == "pypto.Tensor()"
-    several = p.Tensor([..., ..., 4])
-    several.check((1, 2, 4), p.DT_FP32, "x")
-    with pytest.raises(p.KernelError, match="3 axes"):
-        several.check((1, 4), p.DT_FP32, "x")
-    with pytest.raises(p.ArgumentError, match=r"shape\[0\] of an annotation"):
-        p.Tensor(["m"])
-
-
-def test_annotations_that_cannot_be_evaluated_are_warned_of():
-    @p.jit
-    def kernel(x: nowhere):  # noqa: F821
-        x[:] = x + 1
-
-    with pytest.warns(p.PyptoWarning, match="cannot be evaluated"):
-        kernel(np.zeros(1, np.int32))
 
 
 def test_options():
@@ -197,3 +129,13 @@ def test_every_export_exists():
     for module in (p.distributed, p.experimental):
         for name in module.__all__:
             assert getattr(module, name) is not None
+
+
+def test_loops():
+    assert list(p.loop(3, name="l", idx_name="i")) == [0, 1, 2]
+    assert list(p.loop(2, 8, 3)) == [2, 5]
+    assert isinstance(next(p.loop(1)), p.SymbolicScalar)
+    for bounds, message in (((), "1 to 3 bounds"), ((0, 3, 0), "step"), ((1.5,), "bound 0")):
+        with pytest.raises(p.ArgumentError, match=message):
+            p.loop(*bounds)
+    assert p.cond(p.SymbolicScalar(1) == 1)

@@ -1,14 +1,11 @@
-"""Views, slices, assembling, scalars, and the order of ops on one PE."""
+"""Tensors: slices, valid parts, assembling and errors."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import emu.pypto as p
-from emu.pypto.tensor import run_op
 
 
 def make(rows=4, columns=6):
@@ -100,149 +97,6 @@ def test_tensor_says_what_it_is():
     assert repr(t) == "<pypto tensor [4, 2] DT_BF16, valid_shape=[1, 2], name='x'>"
     assert (t.ndim, t.dim(), t.size) == (2, 2, 8)
     assert np.asarray(t, np.float64).dtype == np.float64
-
-
-# --- order on one PE --------------------------------------------------------------------------------
-
-
-def random_program(seed: int, steps: int):
-    """Write and read rectangles of one buffer; return every value read and the end state."""
-    generator = np.random.default_rng(seed)
-    t, reads = p.zeros([6, 6], p.DT_INT32), []
-    for step in range(1, steps):
-        (r0, c0), (h, w) = generator.integers(0, 4, 2), generator.integers(1, 3, 2)
-        if generator.random() < 0.5:
-            t[r0:, c0:] = p.full([h, w], step, p.DT_INT32)
-        else:
-            reads.append(t[r0 : r0 + h, c0 : c0 + w] + 0)
-    return [r.numpy().tolist() for r in reads], t.numpy().tolist()
-
-
-@settings(deadline=None, max_examples=20)
-@given(program=st.integers(0, 1000), seed=st.integers(0, 1000))
-def test_tensor_edges_order_reads_and_writes_in_any_schedule(program, seed):
-    expected = random_program(program, 25)
-    with p.set_schedule("random", seed):
-        assert random_program(program, 25) == expected
-    p.synchronize()
-
-
-def logged_order(schedule, seed):
-    log = []
-
-    @p.frontend.jit(schedule=schedule, seed=seed)
-    def kernel(out):
-        for i in range(6):
-            run_op(f"op {i}", lambda i=i: log.append(i))
-
-    kernel(np.zeros((2, 2), np.float32))
-    return log
-
-
-def test_seeds_are_orders():
-    assert logged_order("program", 0) == list(range(6))
-    orders = [logged_order("random", seed) for seed in range(8)]
-    assert all(sorted(order) == list(range(6)) for order in orders)
-    assert len({tuple(order) for order in orders}) > 4
-    assert orders == [logged_order("random", seed) for seed in range(8)]
-
-
-def test_an_error_in_an_op_names_it():
-    def fail():
-        raise ZeroDivisionError("mine")
-
-    @p.frontend.jit(schedule="random")
-    def kernel():
-        run_op("the op", fail)
-
-    with pytest.raises(ZeroDivisionError) as caught:
-        kernel()
-    assert "the op" in caught.value.__notes__[0]
-    assert logged_order("random", 1) is not None  # the graph is usable
-
-
-def test_unknown_schedule():
-    with pytest.raises(p.ArgumentError, match='schedule must be "program" or "random"'):
-        p.set_schedule("fifo")
-
-
-# --- symbolic scalars -------------------------------------------------------------------------------
-
-
-@settings(deadline=None, max_examples=30)
-@given(a=st.integers(-50, 50), b=st.integers(-50, 50).filter(bool))
-def test_symbolic_scalars_are_integers(a, b):
-    s = p.SymbolicScalar(a)
-    results = [s + b, s - b, s * b, s // b, s % b, b + s, b - s, b * s, -s, abs(s), +s]
-    expected = [a + b, a - b, a * b, a // b, a % b, b + a, b - a, b * a, -a, abs(a), a]
-    assert results == expected
-    assert all(isinstance(r, p.SymbolicScalar) for r in results)
-    assert (s < b, s == b, s >= b) == (a < b, a == b, a >= b)
-    assert (s.min(b), s.max(b)) == (min(a, b), max(a, b))
-    assert (s * b) / b == a
-    if a:
-        assert b // s == b // a
-        assert b % s == b % a
-        assert (s * b) / s == b
-    if a % b:
-        with pytest.raises(p.ArgumentError, match="use //"):
-            s / b
-
-
-def test_loops():
-    assert list(p.loop(3, name="l", idx_name="i")) == [0, 1, 2]
-    assert list(p.loop(2, 8, 3)) == [2, 5]
-    assert isinstance(next(p.loop(1)), p.SymbolicScalar)
-    for bounds, message in (((), "1 to 3 bounds"), ((0, 3, 0), "step"), ((1.5,), "bound 0")):
-        with pytest.raises(p.ArgumentError, match=message):
-            p.loop(*bounds)
-    assert p.cond(p.SymbolicScalar(1) == 1)
-
-
-def test_tiles_walk_last_axis_fastest_with_smaller_tails():
-    from emu.pypto.tiles import count_tiles, tile_starts
-
-    walk = tile_starts((5, 3), (2, 2))
-    assert [start for start, _ in walk] == [(0, 0), (0, 2), (2, 0), (2, 2), (4, 0), (4, 2)]
-    assert walk[-1][1] == (slice(4, 5), slice(2, 3))
-    assert count_tiles((5, 3), (2, 2)) == 6
-    assert tile_starts((0, 3), (2, 2)) == ()
-    p.set_vec_tile_shapes(2, 3)
-    assert p.get_vec_tile_shapes() == [2, 3]
-    p.set_cube_tile_shapes([1, 2], [3, 4], [5, 6])
-    assert p.get_cube_tile_shapes() == ([1, 2], [3, 4], [5, 6])
-
-
-def test_a_symbolic_scalar_times_a_tensor_is_a_tensor():
-    t = p.from_numpy(np.arange(6, dtype=np.int32).reshape(2, 3))
-    for product in (p.SymbolicScalar(2) * t, t * p.SymbolicScalar(2)):
-        assert isinstance(product, p.tensor([1], p.DT_INT32).__class__)
-        assert (product.numpy() == t.numpy() * 2).all()
-    assert (p.SymbolicScalar(2) * np.arange(3) == [0, 2, 4]).all()
-    assert [None] * p.SymbolicScalar(2) == p.SymbolicScalar(2) * [None] == [None, None]
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: p.SymbolicScalar(6) * 0.5,
-            r"combined with an int or a SymbolicScalar, but got 6 \* 0.5",
-        ),
-        (lambda: "x" - p.SymbolicScalar(6), "but got 'x' - 6"),
-        (
-            lambda: p.SymbolicScalar(6) // 0,
-            "divisor of a symbolic scalar must not be 0, but got 6 // 0",
-        ),
-        (
-            lambda: 6 % p.SymbolicScalar(0),
-            "divisor of a symbolic scalar must not be 0, but got 6 % 0",
-        ),
-    ],
-)
-def test_symbolic_scalars_refuse(call, message):
-    with pytest.raises(p.ArgumentError, match=message):
-        call()
 
 
 def test_a_read_only_array_is_not_written():

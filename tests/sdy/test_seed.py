@@ -6,7 +6,7 @@ import pytest
 
 import emu.sdy
 from emu.mlir.registry import definition, load_dialects
-from emu.sdy.dialect import attributes
+from emu.sdy import attributes
 
 OPERATIONS = {
     "sdy.constant": {"value"},

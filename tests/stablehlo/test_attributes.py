@@ -6,7 +6,7 @@ import pickle
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import emu.stablehlo  # noqa: F401  # defines the dialect
@@ -215,6 +215,7 @@ def test_an_encoding_is_part_of_the_type() -> None:
 DIMS = st.lists(st.integers(0, 9), max_size=3).map(tuple)
 
 
+@settings(deadline=None)
 @given(
     st.one_of(
         st.builds(DotDimensionNumbers, DIMS, DIMS, DIMS, DIMS),
@@ -227,6 +228,7 @@ def test_structures_round_trip(attribute: StructAttribute) -> None:
     assert read(str(attribute)) == attribute
 
 
+@settings(deadline=None)
 @given(st.permutations(range(4)), st.permutations(range(3)), st.permutations(range(4)))
 def test_convolutions_round_trip(source: list[int], kernel: list[int], target: list[int]) -> None:
     b, f, *spatial = source
@@ -237,6 +239,7 @@ def test_convolutions_round_trip(source: list[int], kernel: list[int], target: l
     assert read(str(numbers)) == numbers
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(-9, 9), st.integers(-9, 9)), min_size=1, max_size=4))
 def test_padding_is_kept(pairs: list[tuple[int, int]]) -> None:
     attribute = padding_attribute(pairs)

@@ -16,17 +16,25 @@ HEAD = (
     "%q: tensor<4x4xf32>, %n: tensor<2x9x8x4xf32>, %w: tensor<3x3x2x6xf32>, "
     "%d: tensor<?x6xf32>, %u: tensor<3x6xf32>) {\n  "
 )
+
+
 X = "tensor<4x6xf32>"
+
+
 ADD = """({
   ^bb0(%l: tensor<f32>, %r: tensor<f32>):
     %2 = stablehlo.add %l, %r : tensor<f32>
     stablehlo.return %2 : tensor<f32>
   })"""
+
+
 GREATER = """({
   ^bb0(%l: tensor<f32>, %r: tensor<f32>):
     %2 = stablehlo.compare GT, %l, %r : (tensor<f32>, tensor<f32>) -> tensor<i1>
     stablehlo.return %2 : tensor<i1>
   })"""
+
+
 ROWS = (
     "#stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], "
     "index_vector_dim = 1>"
@@ -66,7 +74,11 @@ def operation(text: str) -> Operation:
 
 
 BATCH = "<{epsilon = 1.0e-3 : f32, feature_index = 1 : i64}>"
+
+
 C = "tensor<6xf32>"
+
+
 GOOD = [
     f"%0 = stablehlo.tanh %x : {X}",
     f"%0 = stablehlo.power %x, %x : {X}",
@@ -144,21 +156,9 @@ def test_operands_that_do_not_go_together() -> None:
         implied_types(op)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        convolution("tensor<2x7x6x6xf32>"),
-        convolution(
-            "tensor<2x4x8x6xf32>", more="stride = [2, 1], pad = [[0, 0], [1, 1]], reverse = [1, 0]"
-        ),
-        convolution("tensor<2x15x4x6xf32>", more="lhs_dilate = [2, 1], rhs_dilate = [1, 2]"),
-    ],
-)
-def test_convolutions(text: str) -> None:
-    assert implied_types(operation(text)) is None
-
-
 OTHER = "tensor<4x8xf32>"
+
+
 BAD = [
     (
         f"%0 = stablehlo.abs %x : ({X}) -> {OTHER}",

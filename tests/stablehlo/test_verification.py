@@ -13,7 +13,11 @@ HEAD = (
     "%p: tensor<3x5xi1>, %s: tensor<f32>, %k: tensor<i32>, "
     "%t: tuple<tensor<3x5xf32>, tensor<i32>>, %d: tensor<?x5xf32>) {\n  "
 )
+
+
 X, Y, S, K = "tensor<3x5xf32>", "tensor<5x3xf32>", "tensor<f32>", "tensor<i32>"
+
+
 CASES = [
     (
         f'%0:2 = "stablehlo.optimization_barrier"(%x) : ({X}) -> ({X}, {X})',
@@ -291,90 +295,9 @@ def test_unknown_sizes_agree_with_all(line: str) -> None:
     parse(f"{HEAD}{line}\n  return\n}}")
 
 
-def test_a_reducer_of_all_reduce_serves_all_operands() -> None:
-    parse(
-        f"""{HEAD}%0:2 = "stablehlo.all_reduce"(%x, %y) <{{replica_groups = dense<0> : tensor<1x1xi64>}}> ({{
-  ^bb0(%a: {S}, %b: {S}):
-    %1 = stablehlo.add %a, %b : {S}
-    stablehlo.return %1 : {S}
-  }}) : ({X}, {Y}) -> ({X}, {Y})
-  return
-}}"""
-    )
-
-
 def test_inference_reports_twice() -> None:
     line = f"%0 = stablehlo.transpose %x, dims = [1, 0] : ({X}) -> {X}"
     with pytest.raises(MlirError) as caught:
         parse(f"{HEAD}{line}\n  return\n}}")
     messages = [d.message for d in caught.value.diagnostics]
     assert messages[1:] == ["'stablehlo.transpose' op failed to infer returned types"]
-
-
-def values(names: str) -> str:
-    return f"op operand #0 must be ranked tensor of {names} values, but got '"
-
-
-FLOAT, INTEGER = "4/6/8/16/32/64-bit float", "2/4/8/16/32/64-bit integer"
-COMPLEX = "complex type with 32/64-bit float elements"
-
-
-@pytest.mark.parametrize(
-    ("name", "element", "names"),
-    [
-        ("tanh", "i32", f"{FLOAT} or {COMPLEX} or per-tensor integer quantized"),
-        ("floor", "complex<f32>", f"{FLOAT} or per-tensor integer quantized"),
-        ("not", "f32", f"bool or {INTEGER}"),
-        ("popcnt", "i1", INTEGER),
-        ("negate", "i1", f"{INTEGER} or {FLOAT} or {COMPLEX} or per-tensor integer quantized"),
-        (
-            "sign",
-            "ui8",
-            (
-                f"2/4/8/16/32/64-bit signless integer or {FLOAT} or {COMPLEX} "
-                "or per-tensor integer quantized"
-            ),
-        ),
-        ("convert", "tf32", f"{FLOAT} or bool or {INTEGER} or {COMPLEX}"),
-    ],
-)
-def test_element_types_are_checked(name: str, element: str, names: str) -> None:
-    type_ = f"tensor<2x{element}>"
-    text = f"func.func @f(%x: {type_}) {{\n  %0 = stablehlo.{name} %x : {type_}\n  return\n}}"
-    with pytest.raises(MlirError) as caught:
-        parse(text)
-    assert values(names) in caught.value.diagnostics[0].message
-
-
-def test_constants_have_a_static_shape() -> None:
-    with pytest.raises(MlirError, match="op result #0 must be statically shaped tensor of"):
-        parse("func.func @f() {\n  %0 = stablehlo.iota dim = 0 : tensor<?xf32>\n  return\n}")
-
-
-REDUCE = (
-    f"%0 = stablehlo.reduce(%x init: %s) across dimensions = [0] : ({X}, {S}) -> tensor<5xf32>\n"
-    "   reducer({arguments}) {{\n    stablehlo.return {result}\n  }}"
-)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "result", "message"),
-    [
-        (
-            f"%a: {S}, %b: {K}",
-            f"%a : {S}",
-            (
-                "parameter at index 1 is different than the corresponding result type: "
-                "'tensor<i32>' vs 'tensor<f32>'"
-            ),
-        ),
-        (f"%a: {S}, %b: {S}", "", "expected to return some value(s)"),
-        (f"%a: {S}, %b: {S}", f"%a, %b : {S}, {S}", "must produce 1 tensors, but produces 2"),
-        (f"%a: {X}, %b: {X}", f"%a : {X}", "differs from the op's corresponding init-value type"),
-        (f"%a: {S}, %b: {S}", f"%t : tuple<{X}, {K}>", "must produce tensor-typed result(s)"),
-    ],
-)
-def test_reducers_are_checked(arguments: str, result: str, message: str) -> None:
-    with pytest.raises(MlirError) as caught:
-        parse(f"{HEAD}{REDUCE.format(arguments=arguments, result=result)}\n  return\n}}")
-    assert message in caught.value.diagnostics[0].message

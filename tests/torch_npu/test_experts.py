@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
+import mc2_moe_reference as unfused
 import numpy as np
 import pytest
 from variants import thorough
@@ -13,17 +11,6 @@ import emu
 from emu import mc2, torch_npu
 from emu.comm.errors import ArgumentError
 
-
-def load(room, name):
-    """Import a file of the tests; they are no package."""
-    path = Path(__file__).parents[1] / room / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-unfused = load("mc2", "moe_reference")
 BF16, FP16, same = unfused.BF16, unfused.FP16, unfused.same
 
 

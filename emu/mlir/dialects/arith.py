@@ -8,8 +8,6 @@ from emu.mlir.ir import Operation
 from emu.mlir.registry import OpDefinition, define, known_dialects
 from emu.mlir.types import IndexType, IntegerType, Type
 
-__all__: list[str] = []
-
 
 def _type_of(value: Attribute) -> Type | None:
     if isinstance(value, BoolAttr):

@@ -20,8 +20,6 @@ from emu.mlir.registry import OpDefinition, attribute_verifiers, define
 from emu.mlir.symbols import lookup, symbol_problem
 from emu.mlir.types import FunctionType, Type
 
-__all__: list[str] = []
-
 _EMPTY = DictAttr(())
 _FUNCTION_KEYS = ("sym_name", "function_type", "sym_visibility", "arg_attrs", "res_attrs")
 _VISIBILITIES = ("public", "private", "nested")

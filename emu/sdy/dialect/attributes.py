@@ -23,27 +23,6 @@ from emu.mlir.attributes import Attribute
 from emu.mlir.literals import quoted, symbol_text
 from emu.sdy.dialect.text import factor_symbol, stripped_list
 
-__all__ = [
-    "AllToAllParam",
-    "AllToAllParamList",
-    "AxisRef",
-    "AxisRefList",
-    "DimMapping",
-    "DimensionSharding",
-    "FactorType",
-    "ListOfAxisRefLists",
-    "ManualAxes",
-    "Mesh",
-    "MeshAxis",
-    "OpShardingRule",
-    "PropagationDirection",
-    "SdyAttribute",
-    "SubAxisInfo",
-    "TensorMapping",
-    "TensorSharding",
-    "TensorShardingPerValue",
-]
-
 # A text of this form can follow "#sdy." directly; any other one goes into "#sdy<…>".
 _PRETTY = re.compile(r"[A-Za-z][A-Za-z0-9_.]*(?:<.*>)?\Z", re.ASCII | re.DOTALL)
 

@@ -7,23 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from emu.mlir.attributes import Attribute, StringAttr
 from emu.mlir.diagnostics import UNKNOWN, Location
 from emu.mlir.ir import Block, Operation, Region, Value
-from emu.mlir.types import IntegerType, Type
+from emu.mlir.types import Type
 from emu.sdy.dialect.attributes import (
-    AllToAllParam,
-    AllToAllParamList,
-    AxisRef,
-    AxisRefList,
-    ListOfAxisRefLists,
     ManualAxes,
     Mesh,
+    SdyAttribute,
     TensorSharding,
     TensorShardingPerValue,
 )
-
-_I32 = IntegerType(32)
-_I64 = IntegerType(64)
-AxesPerDim = Sequence[Sequence[AxisRef]]
-"""A list of axes for each dimension."""
+from emu.sdy.dialect.names import COLLECTIVES
 
 
 def _identity(
@@ -78,91 +70,22 @@ def make_manual_computation(
     )
 
 
-# Collectives
-
-
-def _lists(axes: AxesPerDim) -> ListOfAxisRefLists:
-    return ListOfAxisRefLists(tuple(tuple(each) for each in axes))
-
-
-def make_all_gather(
+def make_collective(
+    name: str,
     value: Value,
-    gathering_axes: AxesPerDim,
+    axes: SdyAttribute | None,
     out_sharding: TensorSharding,
     location: Location = UNKNOWN,
 ) -> Operation:
-    """Return ``sdy.all_gather [{…}, …] %value out_sharding=…``."""
-    properties = {"gathering_axes": _lists(gathering_axes), "out_sharding": out_sharding}
-    return _identity("sdy.all_gather", value, location, properties)
+    """Return ``sdy.name axes %value out_sharding=…``.
 
-
-def make_all_slice(
-    value: Value,
-    slicing_axes: AxesPerDim,
-    out_sharding: TensorSharding,
-    location: Location = UNKNOWN,
-) -> Operation:
-    """Return ``sdy.all_slice [{…}, …] %value out_sharding=…``."""
-    properties = {"slicing_axes": _lists(slicing_axes), "out_sharding": out_sharding}
-    return _identity("sdy.all_slice", value, location, properties)
-
-
-def make_all_to_all(
-    value: Value,
-    params: Iterable[AllToAllParam],
-    out_sharding: TensorSharding,
-    location: Location = UNKNOWN,
-) -> Operation:
-    """Return ``sdy.all_to_all [{…}: 0->1, …] %value out_sharding=…``."""
-    properties = {"params": AllToAllParamList(tuple(params)), "out_sharding": out_sharding}
-    return _identity("sdy.all_to_all", value, location, properties)
-
-
-def make_collective_permute(
-    value: Value, out_sharding: TensorSharding, location: Location = UNKNOWN
-) -> Operation:
-    """Return ``sdy.collective_permute %value out_sharding=…``."""
-    return _identity("sdy.collective_permute", value, location, {"out_sharding": out_sharding})
-
-
-def make_all_reduce(
-    value: Value,
-    reduction_axes: Iterable[AxisRef],
-    out_sharding: TensorSharding,
-    location: Location = UNKNOWN,
-) -> Operation:
-    """Return ``sdy.all_reduce {…} %value out_sharding=…``."""
-    axes = AxisRefList(tuple(reduction_axes))
-    properties = {"reduction_axes": axes, "out_sharding": out_sharding}
-    return _identity("sdy.all_reduce", value, location, properties)
-
-
-def make_reduce_scatter(
-    value: Value,
-    reduce_scatter_axes: AxesPerDim,
-    out_sharding: TensorSharding,
-    location: Location = UNKNOWN,
-) -> Operation:
-    """Return ``sdy.reduce_scatter [{…}, …] %value out_sharding=…``."""
-    axes = _lists(reduce_scatter_axes)
-    properties = {"reduce_scatter_axes": axes, "out_sharding": out_sharding}
-    return _identity("sdy.reduce_scatter", value, location, properties)
-
-
-def make_sharded_to_unreduced(
-    value: Value, axes: AxesPerDim, out_sharding: TensorSharding, location: Location = UNKNOWN
-) -> Operation:
-    """Return ``sdy.sharded_to_unreduced [{…}, …] %value out_sharding=…``."""
-    properties = {"axes": _lists(axes), "out_sharding": out_sharding}
-    return _identity("sdy.sharded_to_unreduced", value, location, properties)
-
-
-def make_replicated_to_unreduced(
-    value: Value,
-    axes: Iterable[AxisRef],
-    out_sharding: TensorSharding,
-    location: Location = UNKNOWN,
-) -> Operation:
-    """Return ``sdy.replicated_to_unreduced {…} %value out_sharding=…``."""
-    properties = {"axes": AxisRefList(tuple(axes)), "out_sharding": out_sharding}
-    return _identity("sdy.replicated_to_unreduced", value, location, properties)
+    Args:
+        name: Full name of the collective.
+        value: The operand.
+        axes: Axes, of the kind that the collective has; None for a collective_permute.
+        out_sharding: The sharding of the result.
+        location: Location of the operation.
+    """
+    kind = COLLECTIVES[name]
+    properties: dict[str, Attribute] = {} if kind is None or axes is None else {kind: axes}
+    return _identity(name, value, location, {**properties, "out_sharding": out_sharding})

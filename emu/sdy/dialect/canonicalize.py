@@ -29,20 +29,13 @@ from emu.sdy.dialect.attributes import (
 )
 from emu.sdy.dialect.axes import add_or_merge, sort_and_merge
 from emu.sdy.dialect.builders import (
-    make_all_gather,
-    make_all_slice,
-    make_all_to_all,
-    make_reduce_scatter,
+    make_collective,
     make_reshard,
 )
 from emu.sdy.dialect.canonicalize_reshards import equal_reshard
-from emu.sdy.dialect.shardings import (
-    common_mesh,
-    get_mesh,
-    get_or_create_sharding,
-    get_sharding,
-    is_equivalent,
-)
+from emu.sdy.dialect.meshes import common_mesh, get_mesh
+from emu.sdy.dialect.shardings import get_or_create_sharding, get_sharding
+from emu.sdy.dialect.tensors import is_equivalent
 
 RESHARD = "sdy-reshard"
 COLLECTIVE = "sdy-collective"
@@ -141,7 +134,10 @@ def _reduce_of_sharded_to_unreduced(op: Operation, rewriter: Rewriter) -> bool:
     axes = sort_and_merge([axis for dim in per_dim for axis in dim], mesh)
     if tuple(axes) != cast(AxisRefList, op.properties["reduction_axes"]).axes:
         return False
-    new = make_all_gather(inner.operands[0], per_dim, _out_sharding(op), op.location)
+    gathered = ListOfAxisRefLists(per_dim)
+    new = make_collective(
+        "sdy.all_gather", inner.operands[0], gathered, _out_sharding(op), op.location
+    )
     rewriter.replace(op, rewriter.insert_before(op, new).results)
     return True
 
@@ -158,7 +154,8 @@ def _all_to_all_of_all_to_all(op: Operation, rewriter: Rewriter) -> bool:
     if len(set(dims)) != len(dims):
         return False
     params.sort(key=lambda param: param.src_dim)
-    new = make_all_to_all(inner.operands[0], params, _out_sharding(op), _both(op, inner))
+    joined = AllToAllParamList(tuple(params))
+    new = make_collective(op.name, inner.operands[0], joined, _out_sharding(op), _both(op, inner))
     rewriter.replace(op, rewriter.insert_before(op, new).results)
     return True
 
@@ -237,12 +234,17 @@ def _slice_of_reduce(op: Operation, rewriter: Rewriter) -> bool:
     scatter = _scatter(reduce, op)
     if scatter is None:
         return False
-    new = make_reduce_scatter(
-        reduce.operands[0], scatter.axes, scatter.out_sharding, reduce.location
+    new = make_collective(
+        "sdy.reduce_scatter",
+        reduce.operands[0],
+        ListOfAxisRefLists(scatter.axes),
+        scatter.out_sharding,
+        reduce.location,
     )
     rewriter.insert_before(op, new)
     if any(scatter.left):
-        rest = make_all_slice(new.result, scatter.left, _out_sharding(op), op.location)
+        left = ListOfAxisRefLists(scatter.left)
+        rest = make_collective(op.name, new.result, left, _out_sharding(op), op.location)
         new = rewriter.insert_before(op, rest)
     for user in reduce.result.users:
         rewriter.replace(user, new.results)

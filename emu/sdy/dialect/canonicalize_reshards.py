@@ -17,7 +17,7 @@ from emu.mlir.ir import Operation, Value
 from emu.mlir.transforms.rewriting import Rewriter
 from emu.mlir.types import TensorType, Type
 from emu.sdy.dialect.attributes import AxisRef, Mesh, TensorSharding
-from emu.sdy.dialect.shardings import find_mesh
+from emu.sdy.dialect.meshes import find_mesh
 
 _RESHAPE = "stablehlo.reshape"
 _TRANSPOSE = "stablehlo.transpose"

@@ -136,18 +136,6 @@ def set_func_result_sharding(func: Operation, index: int, sharding: TensorShardi
     set_func_result_attribute(func, index, SHARDING, sharding)
 
 
-def set_func_result_shardings(func: Operation, shardings: TensorShardingPerValue | None) -> None:
-    """Set the shardings of all results; None removes them."""
-
-    def change(entries: dict[str, Attribute], index: int) -> None:
-        if shardings is None:
-            entries.pop(SHARDING, None)
-        else:
-            entries[SHARDING] = shardings.shardings[index]
-
-    modify_result_attributes(func, change)
-
-
 def func_arg_shardings(func: Operation, scope: Scope) -> TensorShardingPerValue | None:
     """Return the shardings of all arguments, open for those that have none.
 

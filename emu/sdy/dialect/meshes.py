@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from emu.mlir import symbols
 from emu.mlir.ir import Operation
 from emu.mlir.symbols import SymbolTable
-from emu.sdy.dialect.attributes import Mesh, TensorSharding, TensorShardingPerValue
+from emu.sdy.dialect.attributes import Mesh, TensorSharding
 
 Scope = Operation | SymbolTable
 """Scope of a lookup: a symbol table, or any operation of the module."""
@@ -85,16 +85,6 @@ def common_mesh(shardings: Iterable[TensorSharding | None], scope: Scope) -> Mes
     return None if found is None else get_mesh(scope, found)
 
 
-def common_mesh_name(
-    shardings: Iterable[TensorSharding | None], scope: Scope, *, ignore_device_ids: bool = False
-) -> str | None:
-    """Return the name of the mesh that all shardings share; it must not be inlined."""
-    found = common_mesh_or_name(shardings, scope, ignore_device_ids=ignore_device_ids)
-    if found is None or isinstance(found, str):
-        return found
-    raise ValueError("the common mesh is inlined, so it has no name")
-
-
 def first_mesh_or_name(
     shardings: Iterable[TensorSharding | None], scope: Scope
 ) -> str | Mesh | None:
@@ -115,8 +105,3 @@ def inline_mesh(scope: Scope, sharding: TensorSharding) -> TensorSharding:
         sharding.replicated_axes,
         sharding.unreduced_axes,
     )
-
-
-def inline_meshes(scope: Scope, per_value: TensorShardingPerValue) -> TensorShardingPerValue:
-    """Return the same shardings with their meshes inlined."""
-    return TensorShardingPerValue(tuple(inline_mesh(scope, s) for s in per_value.shardings))

@@ -14,17 +14,19 @@ SHARDING_ORIGIN_NAME = "sdy.sharding_origin_name"
 ORIGINAL_FUNC_NAME = "sdy.original_func_name"
 FUNC_MANUAL_AXES = "sdy.func_manual_axes"
 MAIN = "main"
+EXECUTION_THREAD = "execution_thread"
 
-COLLECTIVES = frozenset(
-    {
-        "sdy.all_gather",
-        "sdy.all_reduce",
-        "sdy.all_slice",
-        "sdy.all_to_all",
-        "sdy.collective_permute",
-        "sdy.reduce_scatter",
-        "sdy.replicated_to_unreduced",
-        "sdy.sharded_to_unreduced",
-    }
-)
-"""Operations that hold the sharding of their result as ``out_sharding``."""
+COLLECTIVES = {
+    "sdy.all_gather": "gathering_axes",
+    "sdy.all_reduce": "reduction_axes",
+    "sdy.all_slice": "slicing_axes",
+    "sdy.all_to_all": "params",
+    "sdy.collective_permute": None,
+    "sdy.reduce_scatter": "reduce_scatter_axes",
+    "sdy.replicated_to_unreduced": "axes",
+    "sdy.sharded_to_unreduced": "axes",
+}
+"""Collectives, with the inherent attribute that says along which axes each one works.
+
+All of them hold the sharding of their result as ``out_sharding``.
+"""

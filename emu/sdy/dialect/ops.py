@@ -6,20 +6,35 @@ parser and the printer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from emu.mlir.attributes import Attribute, DenseElementsAttr, IntegerAttr, RawAttr, StringAttr
-from emu.mlir.dialects.constants import print_constant
-from emu.mlir.ir import Operation, Region, Value
-from emu.mlir.registry import OpDefinition, attribute_parsers, closed_dialects, define, definition
+from emu.mlir.dialects.constants import ConstantForm, Elements
+from emu.mlir.forms import (
+    ATTRIBUTES,
+    I32,
+    I64,
+    OPERANDS_AND_TYPES,
+    SIGNATURE,
+    Draft,
+    Form,
+    Integer,
+    Named,
+    Operands,
+    Piece,
+)
+from emu.mlir.ir import Operation
+from emu.mlir.registry import OpDefinition, attribute_parsers, closed_dialects, define
 from emu.mlir.text.type_parser import parse_type
-from emu.mlir.types import IntegerType, TensorType, Type
+from emu.mlir.types import TensorType, Type
 from emu.sdy.dialect.attributes import (
     PropagationDirection,
     SdyAttribute,
     TensorShardingPerValue,
 )
+from emu.sdy.dialect.names import COLLECTIVES
 from emu.sdy.dialect.parsing import (
     ATTRIBUTE_READERS,
     parse_all_to_all_params,
@@ -36,9 +51,6 @@ from emu.sdy.dialect.text import stripped_list
 if TYPE_CHECKING:
     from emu.mlir.assembly import OpParser, OpPrinter
 
-_I32 = IntegerType(32)
-_I64 = IntegerType(64)
-
 
 def allowed_direction(barrier: Operation) -> PropagationDirection:
     """Return the direction of an ``sdy.propagation_barrier``."""
@@ -48,104 +60,109 @@ def allowed_direction(barrier: Operation) -> PropagationDirection:
     raise ValueError(f"{barrier.name} has no allowed_direction")
 
 
-def elements_type(value: Attribute) -> Type:
-    """Return the tensor type of an elements attribute."""
+def _elements_type(value: Attribute) -> Type | None:
+    """Return the tensor type of a constant's value; None where it is not elements."""
     if isinstance(value, DenseElementsAttr):
         return value.type
     if isinstance(value, RawAttr) and " : " in value.text:
         # ``dense_resource<name> : tensor<…>`` is kept as text only.
-        text = value.text.rpartition(" : ")[2]
-        return parse_type(text)
-    raise ValueError(f"{value} holds no elements")
-
-
-# Common parts
-
-
-def _make(
-    name: str,
-    operands: Iterable[Value] = (),
-    types: Iterable[Type] = (),
-    *,
-    properties: dict[str, Attribute],
-    attributes: dict[str, Attribute],
-    regions: Iterable[Region] = (),
-) -> Operation:
-    """Return the operation; inherent attributes in the dictionary override the syntax."""
-    for key in definition(name).properties:
-        if key in attributes:
-            properties[key] = attributes.pop(key)
-    return Operation(
-        name, operands, types, properties=properties, attributes=attributes, regions=regions
-    )
-
-
-def _write(w: OpPrinter, op: Operation, parts: str) -> None:
-    """Write the parts, the attribute dictionary and the type of the operand."""
-    w.write(parts)
-    w.attr_dict(op, elide=definition(op.name).properties)
-    w.write(" : ")
-    w.type(op.operands[0].type)
+        return parse_type(value.text.rpartition(" : ")[2])
+    return None
 
 
 def _text(op: Operation, name: str) -> str:
     stored = op.properties.get(name)
+    if isinstance(stored, TensorShardingPerValue):
+        return f"[{stripped_list(stored.shardings)}]"
     return stored.stripped_text() if isinstance(stored, SdyAttribute) else str(stored)
 
 
-# Tensor in, tensor of the same type out
-#
-# Such an operation's text is: attributes, operand and sharding, in the order of
-# its table entry, the dictionary, and the type.
+# Pieces of forms
 
 Reader = Callable[["OpParser"], Attribute]
-_OUT = "out_sharding"
 
 
-def _collective(name: str, before: tuple[str, Reader] | None) -> None:
-    """Define a collective: ``op before? %x out_sharding=<…> : T``."""
+class _Stripped(Named):
+    """An attribute of the dialect, as its stripped text."""
 
-    def parse(p: OpParser) -> Operation:
-        properties: dict[str, Attribute] = {}
-        if before is not None:
-            properties[before[0]] = before[1](p)
-        operand = p.operand()
-        p.expect_keyword(_OUT)
-        p.expect("=")
-        properties[_OUT] = parse_sharding(p)
-        attributes = p.optional_attr_dict()
-        p.expect(":")
-        type_ = p.type()
-        value = p.resolve(operand, type_)
-        return _make(name, [value], [type_], properties=properties, attributes=attributes)
+    def __init__(self, name: str, reader: Reader) -> None:
+        super().__init__(name)
+        self.reader = reader
 
-    def write(w: OpPrinter, op: Operation) -> None:
-        w.write(f"{name} " if before is None else f"{name} {_text(op, before[0])} ")
-        w.operand(op.operands[0])
-        _write(w, op, f" {_OUT}={_text(op, _OUT)}")
+    def read(self, p: OpParser, draft: Draft) -> None:
+        draft.properties[self.name] = self.reader(p)
 
-    properties = (_OUT,) if before is None else (before[0], _OUT)
-    define(OpDefinition(name, properties=properties, parse=parse, print=write))
+    def write(self, w: OpPrinter, op: Operation) -> None:
+        w.write(_text(op, self.name))
 
 
-def _resharding(name: str, *, pure: bool) -> None:
-    """Define ``op %x <@mesh, …> : T``."""
+class _Optional(Piece):
+    """`` name=<…>``, if the operation has the attribute."""
 
-    def parse(p: OpParser) -> Operation:
-        operand = p.operand()
-        properties: dict[str, Attribute] = {"sharding": parse_sharding(p)}
-        attributes = p.optional_attr_dict()
-        p.expect(":")
-        type_ = p.type()
-        value = p.resolve(operand, type_)
-        return _make(name, [value], [type_], properties=properties, attributes=attributes)
+    def __init__(self, name: str, reader: Reader) -> None:
+        self.writes = (name,)
+        self._attribute = _Stripped(name, reader)
 
-    def write(w: OpPrinter, op: Operation) -> None:
-        w.write(f"{name} ")
-        w.operand(op.operands[0])
-        _write(w, op, f" {_text(op, 'sharding')}")
+    def read(self, p: OpParser, draft: Draft) -> None:
+        if p.accept_keyword(self._attribute.name):
+            p.expect("=")
+            self._attribute.read(p, draft)
 
-    define(OpDefinition(name, properties=("sharding",), parse=parse, print=write, pure=pure))
+    def write(self, w: OpPrinter, op: Operation) -> None:
+        if self._attribute.name in op.properties:
+            w.write(f" {self._attribute.name}=")
+            self._attribute.write(w, op)
+
+
+class _SymbolName(Named):
+    """``@name``."""
+
+    def read(self, p: OpParser, draft: Draft) -> None:
+        draft.properties[self.name] = StringAttr(p.symbol())
+
+    def write(self, w: OpPrinter, op: Operation) -> None:
+        w.symbol(op.symbol_name or "")
+
+
+class _GroupId(Integer):
+    """The number of a sharding group."""
+
+    def read(self, p: OpParser, draft: Draft) -> None:
+        place = p.here()
+        super().read(p, draft)
+        group = draft.properties[self.name]
+        if not isinstance(group, IntegerAttr) or group.type != I64:
+            p.error("invalid kind of attribute specified", place)
+
+
+class _Direction(Named):
+    """``FORWARD``: the name of a ``PropagationDirection``."""
+
+    def read(self, p: OpParser, draft: Draft) -> None:
+        draft.properties[self.name] = IntegerAttr(int(_direction(p)), I32)
+
+    def write(self, w: OpPrinter, op: Operation) -> None:
+        w.write(allowed_direction(op).name)
+
+
+@dataclass(frozen=True)
+class _OperandType(Piece):
+    """The type of the only operand.
+
+    Attributes:
+        has_result: Whether there is a result, of the same type. Default: True.
+        ranked: Whether it must be a ranked tensor. Default: False.
+    """
+
+    has_result: bool = True
+    ranked: bool = False
+
+    def read(self, p: OpParser, draft: Draft) -> None:
+        draft.operand_types = [_tensor_type(p) if self.ranked else p.type()]
+        draft.result_types = draft.operand_types if self.has_result else []
+
+    def write(self, w: OpPrinter, op: Operation) -> None:
+        w.type(op.operands[0].type)
 
 
 def _tensor_type(p: OpParser) -> TensorType:
@@ -157,129 +174,6 @@ def _tensor_type(p: OpParser) -> TensorType:
             place,
         )
     return type_
-
-
-# Operations by themselves
-
-
-def _parse_mesh(p: OpParser) -> Operation:
-    properties: dict[str, Attribute] = {"sym_name": StringAttr(p.symbol())}
-    p.expect("=")
-    # The mnemonic is optional, as everywhere where an attribute stands alone.
-    properties["mesh"] = p.attribute() if p.peek_attribute() else parse_mesh(p)
-    return _make("sdy.mesh", properties=properties, attributes=p.optional_attr_dict())
-
-
-def _print_mesh(w: OpPrinter, op: Operation) -> None:
-    w.write("sdy.mesh ")
-    w.symbol(op.symbol_name or "")
-    w.write(f" = {_text(op, 'mesh')}")
-    w.attr_dict(op, elide=("sym_name", "mesh"))
-
-
-def _parse_return(p: OpParser) -> Operation:
-    attributes = p.optional_attr_dict()
-    operands = p.operands()
-    values: list[Value] = []
-    if operands:
-        p.expect(":")
-        values = p.resolve_all(operands, p.types())
-    return _make("sdy.return", values, properties={}, attributes=attributes)
-
-
-def _print_return(w: OpPrinter, op: Operation) -> None:
-    w.write("sdy.return")
-    w.attr_dict(op)
-    if op.operands:
-        w.write(" ")
-        w.operands(op.operands)
-        w.write(f" : {', '.join(str(value.type) for value in op.operands)}")
-
-
-def _parse_group(p: OpParser) -> Operation:
-    operand = p.operand()
-    p.expect_keyword("group_id")
-    p.expect("=")
-    place = p.here()
-    group = p.attribute(_I64)
-    if not isinstance(group, IntegerAttr) or group.type != _I64:
-        p.error("invalid kind of attribute specified", place)
-    attributes = p.optional_attr_dict()
-    p.expect(":")
-    value = p.resolve(operand, _tensor_type(p))
-    return _make(
-        "sdy.sharding_group", [value], properties={"group_id": group}, attributes=attributes
-    )
-
-
-def _print_group(w: OpPrinter, op: Operation) -> None:
-    w.write("sdy.sharding_group ")
-    w.operand(op.operands[0])
-    group = op.properties.get("group_id")
-    _write(w, op, f" group_id={group.value if isinstance(group, IntegerAttr) else group}")
-
-
-def _parse_constant(p: OpParser) -> Operation:
-    properties: dict[str, Attribute] = {}
-    if p.accept("("):
-        # A value of another type has the generic form without quotes.
-        p.expect(")")
-        if p.accept("<"):
-            properties = p.optional_attr_dict()
-            p.expect(">")
-        attributes = p.optional_attr_dict()
-        p.expect(":")
-        types = p.function_type().results
-    else:
-        attributes = p.optional_attr_dict()
-        place = p.here()
-        value = p.attribute()
-        if not isinstance(value, (DenseElementsAttr, RawAttr)):
-            p.error("invalid kind of attribute specified", place)
-        properties["value"] = value
-        types = (elements_type(value),)
-    return _make("sdy.constant", (), types, properties=properties, attributes=attributes)
-
-
-def _print_constant(w: OpPrinter, op: Operation) -> None:
-    print_constant(w, op, elements_type(op.properties["value"]))
-
-
-def _parse_edge(p: OpParser) -> Operation:
-    operand = p.operand()
-    properties: dict[str, Attribute] = {}
-    if p.accept_keyword("sharding"):
-        p.expect("=")
-        properties["sharding"] = parse_sharding(p)
-    attributes = p.optional_attr_dict()
-    p.expect(":")
-    type_ = p.type()
-    value = p.resolve(operand, type_)
-    return _make(
-        "sdy.data_flow_edge", [value], [type_], properties=properties, attributes=attributes
-    )
-
-
-def _print_edge(w: OpPrinter, op: Operation) -> None:
-    w.write("sdy.data_flow_edge ")
-    w.operand(op.operands[0])
-    stored = "sharding" in op.properties
-    _write(w, op, f" sharding={_text(op, 'sharding')}" if stored else "")
-
-
-def _parse_func_edge(p: OpParser) -> Operation:
-    operand = p.operand()
-    attributes = p.optional_attr_dict()
-    p.expect(":")
-    type_ = p.type()
-    value = p.resolve(operand, type_)
-    return _make("sdy.func_data_flow_edge", [value], [type_], properties={}, attributes=attributes)
-
-
-def _print_func_edge(w: OpPrinter, op: Operation) -> None:
-    w.write("sdy.func_data_flow_edge ")
-    w.operand(op.operands[0])
-    _write(w, op, "")
 
 
 def _direction(p: OpParser) -> PropagationDirection:
@@ -300,187 +194,134 @@ def _direction(p: OpParser) -> PropagationDirection:
     return known[word]
 
 
-def _parse_barrier(p: OpParser) -> Operation:
-    operand = p.operand()
-    p.expect_keyword("allowed_direction")
-    p.expect("=")
-    direction = IntegerAttr(int(_direction(p)), _I32)
-    attributes = p.optional_attr_dict()
-    p.expect(":")
-    type_ = _tensor_type(p)
-    value = p.resolve(operand, type_)
-    return _make(
-        "sdy.propagation_barrier",
-        [value],
-        [type_],
-        properties={"allowed_direction": direction},
-        attributes=attributes,
-    )
+class _Inputs(Operands):
+    """``(%0, %1)`` in front of a body."""
+
+    def read(self, p: OpParser, draft: Draft) -> None:
+        p.expect("(")
+        draft.place = p.here()
+        super().read(p, draft)
+        p.expect(")")
+
+    def write(self, w: OpPrinter, op: Operation) -> None:
+        w.write("(")
+        super().write(w, op)
+        w.write(")")
 
 
-def _print_barrier(w: OpPrinter, op: Operation) -> None:
-    w.write("sdy.propagation_barrier ")
-    w.operand(op.operands[0])
-    _write(w, op, f" allowed_direction={allowed_direction(op).name}")
+class _Body(Piece):
+    """`` (%a: T) {…}``."""
+
+    def read(self, p: OpParser, draft: Draft) -> None:
+        draft.regions = [p.region(p.argument_list())]
+
+    def write(self, w: OpPrinter, op: Operation) -> None:
+        w.write(" (")
+        blocks = op.regions[0].blocks
+        for index, argument in enumerate(blocks[0].arguments if blocks else ()):
+            if index:
+                w.write(", ")
+            w.block_argument(argument)
+        w.write(") ")
+        w.region(op.regions[0], entry_arguments=False, terminators=True)
 
 
-# Operations with a body
+def _read_mesh(p: OpParser) -> Attribute:
+    # The mnemonic is optional, as everywhere where an attribute stands alone.
+    return p.attribute() if p.peek_attribute() else parse_mesh(p)
 
 
-def _parse_body(
-    p: OpParser,
-) -> tuple[Region, dict[str, Attribute], tuple[Type, ...], tuple[Type, ...]]:
-    """Read ``(%a: T) {…} attr-dict : (…) -> …``."""
-    region = p.region(p.argument_list())
-    attributes = p.optional_attr_dict()
-    p.expect(":")
-    type_ = p.function_type()
-    return region, attributes, type_.inputs, type_.results
-
-
-def _print_body(w: OpPrinter, op: Operation) -> None:
-    w.write(" (")
-    blocks = op.regions[0].blocks
-    for index, argument in enumerate(blocks[0].arguments if blocks else ()):
-        if index:
-            w.write(", ")
-        w.block_argument(argument)
-    w.write(") ")
-    w.region(op.regions[0], entry_arguments=False, terminators=True)
-    w.attr_dict(op, elide=definition(op.name).properties)
-    w.write(" : ")
-    w.functional_type(op)
-
-
-def _shardings_text(stored: Attribute | None) -> str:
-    if isinstance(stored, TensorShardingPerValue):
-        return f"[{stripped_list(stored.shardings)}]"
-    return str(stored)
-
-
-def _parse_manual(p: OpParser) -> Operation:
-    p.expect("(")
-    place = p.here()
-    operands = p.operands()
-    p.expect(")")
-    properties: dict[str, Attribute] = {}
-    for name in ("in_shardings", "out_shardings"):
-        p.expect_keyword(name)
-        p.expect("=")
-        properties[name] = parse_stripped_shardings(p)
-    p.expect_keyword("manual_axes")
-    p.expect("=")
-    properties["manual_axes"] = parse_manual_axes(p)
-    region, attributes, inputs, results = _parse_body(p)
-    values = p.resolve_all(operands, inputs, place)
-    return _make(
-        "sdy.manual_computation",
-        values,
-        results,
-        properties=properties,
-        attributes=attributes,
-        regions=[region],
-    )
-
-
-def _print_manual(w: OpPrinter, op: Operation) -> None:
-    w.write("sdy.manual_computation(")
-    w.operands(op.operands)
-    w.write(")")
-    for name in ("in_shardings", "out_shardings"):
-        w.write(f" {name}={_shardings_text(op.properties.get(name))}")
-    w.write(f" manual_axes={_text(op, 'manual_axes')}")
-    _print_body(w, op)
-
-
-def _parse_named(p: OpParser) -> Operation:
-    p.expect("<")
+def _read_name(p: OpParser) -> Attribute:
     place = p.here()
     name = p.attribute()
     if not isinstance(name, StringAttr):
         p.error("invalid kind of attribute specified", place)
-    p.expect(">")
-    p.expect("(")
-    place = p.here()
-    operands = p.operands()
-    p.expect(")")
-    properties: dict[str, Attribute] = {"name": name}
-    for key in ("in_shardings", "out_shardings"):
-        if p.accept_keyword(key):
-            p.expect("=")
-            properties[key] = parse_stripped_shardings(p)
-    region, attributes, inputs, results = _parse_body(p)
-    values = p.resolve_all(operands, inputs, place)
-    return _make(
-        "sdy.named_computation",
-        values,
-        results,
-        properties=properties,
-        attributes=attributes,
-        regions=[region],
+    return name
+
+
+# Definitions
+
+
+def _define(
+    name: str,
+    *pieces: str | Piece,
+    pure: bool = False,
+    symbol: bool = False,
+    terminator: bool = False,
+    body: bool = False,
+) -> None:
+    """Define an operation by its form; one with a body is isolated and has the body's effects."""
+    form = Form(name, *pieces)
+    define(
+        OpDefinition(
+            name,
+            form.writes,
+            form.parse,
+            form.print,
+            pure=pure,
+            symbol=symbol,
+            terminator=terminator,
+            recursive_effects=body,
+            isolated=body,
+        )
     )
 
 
-def _print_named(w: OpPrinter, op: Operation) -> None:
-    w.write(f"sdy.named_computation<{op.properties.get('name')}>(")
-    w.operands(op.operands)
-    w.write(")")
-    for name in ("in_shardings", "out_shardings"):
-        if name in op.properties:
-            w.write(f" {name}={_shardings_text(op.properties[name])}")
-    _print_body(w, op)
+_END = (ATTRIBUTES, " : ", _OperandType())
+_AXES_READERS: dict[str, Reader] = {
+    "sdy.all_gather": parse_axis_lists,
+    "sdy.all_reduce": parse_axis_ref_list,
+    "sdy.all_slice": parse_axis_lists,
+    "sdy.all_to_all": parse_all_to_all_params,
+    "sdy.reduce_scatter": parse_axis_lists,
+    "sdy.replicated_to_unreduced": parse_axis_ref_list,
+    "sdy.sharded_to_unreduced": parse_axis_lists,
+}
 
 
 def _define_collectives() -> None:
-    lists: Reader = parse_axis_lists
-    axes: Reader = parse_axis_ref_list
-    _collective("sdy.all_gather", ("gathering_axes", lists))
-    _collective("sdy.all_reduce", ("reduction_axes", axes))
-    _collective("sdy.all_slice", ("slicing_axes", lists))
-    _collective("sdy.all_to_all", ("params", parse_all_to_all_params))
-    _collective("sdy.collective_permute", None)
-    _collective("sdy.reduce_scatter", ("reduce_scatter_axes", lists))
-    _collective("sdy.replicated_to_unreduced", ("axes", axes))
-    _collective("sdy.sharded_to_unreduced", ("axes", lists))
+    for name, axes in COLLECTIVES.items():
+        before = () if axes is None else (" ", _Stripped(axes, _AXES_READERS[name]))
+        sharding = _Stripped("out_sharding", parse_sharding)
+        _define(name, *before, " ", Operands(1), " out_sharding=", sharding, *_END)
 
 
 def _define_others() -> None:
-    _resharding("sdy.reshard", pure=True)
-    _resharding("sdy.sharding_constraint", pure=False)
-    define(OpDefinition("sdy.mesh", ("sym_name", "mesh"), _parse_mesh, _print_mesh, symbol=True))
-    define(OpDefinition("sdy.return", (), _parse_return, _print_return, pure=True, terminator=True))
-    define(OpDefinition("sdy.sharding_group", ("group_id",), _parse_group, _print_group))
-    define(OpDefinition("sdy.constant", ("value",), _parse_constant, _print_constant, pure=True))
-    define(OpDefinition("sdy.data_flow_edge", ("sharding",), _parse_edge, _print_edge))
-    define(OpDefinition("sdy.func_data_flow_edge", (), _parse_func_edge, _print_func_edge))
-    define(
-        OpDefinition(
-            "sdy.propagation_barrier",
-            ("allowed_direction",),
-            _parse_barrier,
-            _print_barrier,
-            pure=True,
-        )
+    sharding = _Stripped("sharding", parse_sharding)
+    _define("sdy.reshard", " ", Operands(1), " ", sharding, *_END, pure=True)
+    _define("sdy.sharding_constraint", " ", Operands(1), " ", sharding, *_END)
+    _define("sdy.data_flow_edge", " ", Operands(1), _Optional("sharding", parse_sharding), *_END)
+    _define("sdy.func_data_flow_edge", " ", Operands(1), *_END)
+    _define(
+        *("sdy.propagation_barrier", " ", Operands(1)),
+        *(" allowed_direction=", _Direction("allowed_direction")),
+        *(ATTRIBUTES, " : ", _OperandType(ranked=True)),
+        pure=True,
     )
-    define(
-        OpDefinition(
-            "sdy.manual_computation",
-            ("in_shardings", "out_shardings", "manual_axes"),
-            _parse_manual,
-            _print_manual,
-            recursive_effects=True,
-            isolated=True,
-        )
+    _define(
+        *("sdy.sharding_group", " ", Operands(1), " group_id=", _GroupId("group_id")),
+        *(ATTRIBUTES, " : ", _OperandType(has_result=False, ranked=True)),
     )
-    define(
-        OpDefinition(
-            "sdy.named_computation",
-            ("name", "in_shardings", "out_shardings"),
-            _parse_named,
-            _print_named,
-            recursive_effects=True,
-            isolated=True,
-        )
+    mesh = _Stripped("mesh", _read_mesh)
+    _define("sdy.mesh", " ", _SymbolName("sym_name"), " = ", mesh, ATTRIBUTES, symbol=True)
+    _define("sdy.return", ATTRIBUTES, OPERANDS_AND_TYPES, pure=True, terminator=True)
+    elements = Elements(_elements_type, "invalid kind of attribute specified")
+    constant = ConstantForm("sdy.constant", elements)
+    define(OpDefinition("sdy.constant", ("value",), constant.parse, constant.print, pure=True))
+    _define(
+        *("sdy.manual_computation", _Inputs()),
+        *(" in_shardings=", _Stripped("in_shardings", parse_stripped_shardings)),
+        *(" out_shardings=", _Stripped("out_shardings", parse_stripped_shardings)),
+        *(" manual_axes=", _Stripped("manual_axes", parse_manual_axes)),
+        *(_Body(), ATTRIBUTES, " : ", SIGNATURE),
+        body=True,
+    )
+    _define(
+        *("sdy.named_computation", "<", _Stripped("name", _read_name), ">", _Inputs()),
+        _Optional("in_shardings", parse_stripped_shardings),
+        _Optional("out_shardings", parse_stripped_shardings),
+        *(_Body(), ATTRIBUTES, " : ", SIGNATURE),
+        body=True,
     )
 
 

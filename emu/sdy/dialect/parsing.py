@@ -1,4 +1,4 @@
-"""OpParser of the dialect's attributes.
+"""Parser of the dialect's attributes.
 
 Each function reads the stripped text of one kind of attribute (see
 ``emu.sdy.dialect.attributes``): the text after its mnemonic, or its whole text
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _A = TypeVar("_A", bound=SdyAttribute)
-_INT64_MAX = 2**63 - 1
+INT64_MAX = 2**63 - 1
 
 
-def add_context(p: OpParser, error: MlirError, message: str) -> None:
+def _add_context(p: OpParser, error: MlirError, message: str) -> None:
     """Add the message that MLIR emits for an enclosing attribute."""
     error.diagnostics.append(Diagnostic(Severity.ERROR, p.here(), p.in_operation(message)))
 
@@ -57,7 +57,8 @@ def _parameter(attribute: str, name: str, type_: str) -> str:
     return f"failed to parse Sdy_{attribute} parameter '{name}' which is to be a `{type_}`"
 
 
-def _list_of(attribute: str, name: str, element: str) -> str:
+def list_of(attribute: str, name: str, element: str) -> str:
+    """Return the message about a parameter that is a list."""
     return _parameter(attribute, name, f"::llvm::ArrayRef<{element}>")
 
 
@@ -66,20 +67,20 @@ def _field(p: OpParser, read: Callable[[OpParser], _T], message: str) -> _T:
     try:
         return read(p)
     except MlirError as error:
-        add_context(p, error, message)
+        _add_context(p, error, message)
         raise
 
 
-def _list(p: OpParser, read: Callable[[OpParser], _T], message: str) -> tuple[_T, ...]:
+def read_list(p: OpParser, read: Callable[[OpParser], _T], message: str) -> tuple[_T, ...]:
     """Read one or more items separated by commas."""
-    try:
-        items = [read(p)]
+
+    def items(p: OpParser) -> tuple[_T, ...]:
+        found = [read(p)]
         while p.accept(","):
-            items.append(read(p))
-    except MlirError as error:
-        add_context(p, error, message)
-        raise
-    return tuple(items)
+            found.append(read(p))
+        return tuple(found)
+
+    return _field(p, items, message)
 
 
 def _bracketed(
@@ -89,7 +90,7 @@ def _bracketed(
     p.expect(open_)
     if p.accept(close):
         return ()
-    items = _list(p, read, message)
+    items = read_list(p, read, message)
     p.expect(close)
     return items
 
@@ -109,6 +110,22 @@ def stripped_or_full(kind: type[_A], read: Callable[[OpParser], _A]) -> Callable
     return read_either
 
 
+ATTRIBUTE_READERS: dict[str, Callable[[OpParser], SdyAttribute]] = {}
+"""Readers of stripped texts, by mnemonic; those of rules are in ``parsing_rules``."""
+
+
+def _reader(
+    kind: type[_A],
+) -> Callable[[Callable[[OpParser], _A]], Callable[[OpParser], _A]]:
+    """Register a reader of stripped texts; give its name to one that accepts both forms."""
+
+    def register(read: Callable[[OpParser], _A]) -> Callable[[OpParser], _A]:
+        ATTRIBUTE_READERS[kind.mnemonic] = read
+        return stripped_or_full(kind, read)
+
+    return register
+
+
 def _integer(p: OpParser) -> int:
     return p.integer()
 
@@ -121,11 +138,12 @@ def _string(p: OpParser) -> str:
 
 _MESH_AXIS_NAME = _parameter("MeshAxis", "name", "::llvm::StringRef")
 _MESH_AXIS_SIZE = _parameter("MeshAxis", "size", "int64_t")
-_MESH_AXES = _list_of("Mesh", "axes", "MeshAxisAttr")
-_MESH_DEVICES = _list_of("Mesh", "device_ids", "int64_t")
+_MESH_AXES = list_of("Mesh", "axes", "MeshAxisAttr")
+_MESH_DEVICES = list_of("Mesh", "device_ids", "int64_t")
 
 
-def _parse_mesh_axis(p: OpParser) -> MeshAxis:
+@_reader(MeshAxis)
+def _mesh_axis(p: OpParser) -> MeshAxis:
     place = p.here()
     name = _field(p, _string, _MESH_AXIS_NAME)
     p.expect("=")
@@ -136,10 +154,8 @@ def _parse_mesh_axis(p: OpParser) -> MeshAxis:
     return axis
 
 
-_mesh_axis = stripped_or_full(MeshAxis, _parse_mesh_axis)
-
-
-def _parse_mesh(p: OpParser) -> Mesh:
+@_reader(Mesh)
+def parse_mesh(p: OpParser) -> Mesh:
     """Read ``<["x"=2, "y"=4], device_ids=[…]>``."""
     place = p.here()
     p.expect("<")
@@ -149,7 +165,7 @@ def _parse_mesh(p: OpParser) -> Mesh:
         p.expect_keyword("device_ids")
         p.expect("=")
         p.expect("[")
-        devices = _list(p, _integer, _MESH_DEVICES)
+        devices = read_list(p, _integer, _MESH_DEVICES)
         p.expect("]")
     p.expect(">")
     mesh = Mesh(axes, devices)
@@ -159,30 +175,26 @@ def _parse_mesh(p: OpParser) -> Mesh:
     return mesh
 
 
-parse_mesh = stripped_or_full(Mesh, _parse_mesh)
-
 # Axes
 
 _PRE_SIZE = _parameter("SubAxisInfo", "pre_size", "int64_t")
 _SIZE = _parameter("SubAxisInfo", "size", "int64_t")
 _AXIS_NAME = _parameter("AxisRef", "name", "::llvm::StringRef")
 _SUB_AXIS = _parameter("AxisRef", "sub_axis_info", "SubAxisInfoAttr")
-_MANUAL_AXES = _list_of("ManualAxes", "value", "StringAttr")
-_AXIS_REF_LIST = _list_of("AxisRefList", "value", "AxisRefAttr")
-_AXIS_LISTS = _list_of("ListOfAxisRefLists", "value", "AxisRefListAttr")
+_MANUAL_AXES = list_of("ManualAxes", "value", "StringAttr")
+_AXIS_REF_LIST = list_of("AxisRefList", "value", "AxisRefAttr")
+_AXIS_LISTS = list_of("ListOfAxisRefLists", "value", "AxisRefListAttr")
 
 
-def _parse_sub_axis(p: OpParser) -> SubAxisInfo:
+@_reader(SubAxisInfo)
+def _sub_axis(p: OpParser) -> SubAxisInfo:
     p.expect("(")
     pre_size = _field(p, _integer, _PRE_SIZE)
     p.expect(")")
     return SubAxisInfo(pre_size, _field(p, _integer, _SIZE))
 
 
-_sub_axis = stripped_or_full(SubAxisInfo, _parse_sub_axis)
-
-
-def _parse_axis_ref(p: OpParser) -> AxisRef:
+def _read_axis_ref(p: OpParser) -> AxisRef:
     """Read ``"x"`` or ``"x":(1)2``."""
     name = _field(p, _string, _AXIS_NAME)
     if p.accept(":"):
@@ -190,24 +202,20 @@ def _parse_axis_ref(p: OpParser) -> AxisRef:
     return AxisRef(name)
 
 
-parse_axis_ref = stripped_or_full(AxisRef, _parse_axis_ref)
+parse_axis_ref = _reader(AxisRef)(_read_axis_ref)
 
 
-def _parse_axis_ref_list(p: OpParser) -> AxisRefList:
+@_reader(AxisRefList)
+def parse_axis_ref_list(p: OpParser) -> AxisRefList:
     """Read ``{"x", "y"}``."""
     return AxisRefList(_bracketed(p, "{", "}", parse_axis_ref, _AXIS_REF_LIST))
 
 
-parse_axis_ref_list = stripped_or_full(AxisRefList, _parse_axis_ref_list)
-
-
-def _parse_axis_lists(p: OpParser) -> ListOfAxisRefLists:
+@_reader(ListOfAxisRefLists)
+def parse_axis_lists(p: OpParser) -> ListOfAxisRefLists:
     """Read ``[{"x"}, {}]``."""
     lists = _bracketed(p, "[", "]", parse_axis_ref_list, _AXIS_LISTS)
     return ListOfAxisRefLists(tuple(axes.axes for axes in lists))
-
-
-parse_axis_lists = stripped_or_full(ListOfAxisRefLists, _parse_axis_lists)
 
 
 def _manual_axis(p: OpParser) -> str:
@@ -218,22 +226,22 @@ def _manual_axis(p: OpParser) -> str:
     return found.value
 
 
-def _parse_manual_axes(p: OpParser) -> ManualAxes:
+@_reader(ManualAxes)
+def parse_manual_axes(p: OpParser) -> ManualAxes:
     """Read ``{"x", "y"}``."""
     return ManualAxes(_bracketed(p, "{", "}", _manual_axis, _MANUAL_AXES))
 
 
-parse_manual_axes = stripped_or_full(ManualAxes, _parse_manual_axes)
-
 # Shardings
 
-_DIMS = _list_of("TensorSharding", "dim_shardings", "DimensionShardingAttr")
-_SHARDINGS = _list_of("TensorShardingPerValue", "shardings", "TensorShardingAttr")
+_DIMS = list_of("TensorSharding", "dim_shardings", "DimensionShardingAttr")
+_SHARDINGS = list_of("TensorShardingPerValue", "shardings", "TensorShardingAttr")
 _NO_AXIS_LIST = "failed to parse axis list which is expected to be an `ArrayRef<AxisRefAttr>`"
 _NO_NAMED_LIST = "failed to parse Sdy_TensorSharding, expected valid named axis list after comma"
 
 
-def _parse_dimension(p: OpParser) -> DimensionSharding:
+@_reader(DimensionSharding)
+def _dimension(p: OpParser) -> DimensionSharding:
     p.expect("{")
     axes: list[AxisRef] = []
     closed = True
@@ -244,7 +252,7 @@ def _parse_dimension(p: OpParser) -> DimensionSharding:
             closed = False
             p.expect("}")
             break
-        axes.append(_parse_axis_ref(p))
+        axes.append(_read_axis_ref(p))
     priority = p.optional_keyword()
     return DimensionSharding(
         tuple(axes), closed, None if priority is None else _priority(p, priority)
@@ -257,12 +265,9 @@ def _priority(p: OpParser, text: str) -> int:
         p.error(f"expecting priority in format 'p<number>', got: {text}")
     if digits[0] == "0" and len(digits) > 1:
         p.error(f"priorities with leading zeros are not allowed, got: {text}")
-    if int(digits) > _INT64_MAX:
+    if int(digits) > INT64_MAX:
         p.error(f"expecting integer priority, got: {text}")
     return int(digits)
-
-
-_dimension = stripped_or_full(DimensionSharding, _parse_dimension)
 
 
 def _mesh_or_name(p: OpParser) -> str | Mesh:
@@ -284,15 +289,16 @@ def _named_axes(p: OpParser, name: str) -> tuple[AxisRef, ...]:
     try:
         p.expect("=")
         p.expect("{")
-        axes = _list(p, parse_axis_ref, _NO_AXIS_LIST)
+        axes = read_list(p, parse_axis_ref, _NO_AXIS_LIST)
         p.expect("}")
     except MlirError as error:
-        add_context(p, error, f"failed to parse Sdy_TensorSharding parameter '{name}_axes'")
+        _add_context(p, error, f"failed to parse Sdy_TensorSharding parameter '{name}_axes'")
         raise
     return axes
 
 
-def _parse_sharding(p: OpParser) -> TensorSharding:
+@_reader(TensorSharding)
+def parse_sharding(p: OpParser) -> TensorSharding:
     """Read ``<@mesh, [{"x"}, {?}], replicated={"y"}, unreduced={"z"}>``."""
     p.expect("<")
     mesh = _mesh_or_name(p)
@@ -311,10 +317,8 @@ def _parse_sharding(p: OpParser) -> TensorSharding:
     return TensorSharding(mesh, dims, replicated, unreduced)
 
 
-parse_sharding = stripped_or_full(TensorSharding, _parse_sharding)
-
-
-def _parse_per_value(p: OpParser) -> TensorShardingPerValue:
+@_reader(TensorShardingPerValue)
+def _per_value(p: OpParser) -> TensorShardingPerValue:
     p.expect("<")
     shardings = _bracketed(p, "[", "]", parse_sharding, _SHARDINGS)
     p.expect(">")
@@ -328,15 +332,16 @@ def parse_stripped_shardings(p: OpParser) -> TensorShardingPerValue:
 
 # All-to-all
 
-_PARAM_AXES = _list_of("AllToAllParamAttr", "axes", "AxisRefAttr")
+_PARAM_AXES = list_of("AllToAllParamAttr", "axes", "AxisRefAttr")
 _SRC_DIM = _parameter("AllToAllParamAttr", "src_dim", "int64_t")
 _TGT_DIM = _parameter("AllToAllParamAttr", "tgt_dim", "int64_t")
-_PARAMS = _list_of("AllToAllParamList", "value", "AllToAllParamAttr")
+_PARAMS = list_of("AllToAllParamList", "value", "AllToAllParamAttr")
 
 
-def _parse_param(p: OpParser) -> AllToAllParam:
+@_reader(AllToAllParam)
+def _param(p: OpParser) -> AllToAllParam:
     p.expect("{")
-    axes = _list(p, parse_axis_ref, _PARAM_AXES)
+    axes = read_list(p, parse_axis_ref, _PARAM_AXES)
     p.expect("}")
     p.expect(":")
     source = _field(p, _integer, _SRC_DIM)
@@ -344,15 +349,11 @@ def _parse_param(p: OpParser) -> AllToAllParam:
     return AllToAllParam(axes, source, _field(p, _integer, _TGT_DIM))
 
 
-_param = stripped_or_full(AllToAllParam, _parse_param)
-
-
-def _parse_all_to_all_params(p: OpParser) -> AllToAllParamList:
+@_reader(AllToAllParamList)
+def parse_all_to_all_params(p: OpParser) -> AllToAllParamList:
     """Read ``[{"b"}: 0->2, {"c"}: 1->3]``."""
     return AllToAllParamList(_bracketed(p, "[", "]", _param, _PARAMS))
 
-
-parse_all_to_all_params = stripped_or_full(AllToAllParamList, _parse_all_to_all_params)
 
 # Edges of propagation
 
@@ -360,10 +361,10 @@ _EDGE_TYPE = _parameter("EdgeValueRef", "type", "::mlir::sdy::EdgeNodeType")
 _EDGE_INDEX = _parameter("EdgeValueRef", "index", "int64_t")
 _DETAILS_AXIS = _parameter("AxisToPropagationDetails", "axis_name", "::mlir::sdy::AxisRefAttr")
 _DETAILS_SOURCE = _parameter("AxisToPropagationDetails", "source", "::mlir::sdy::EdgeValueRefAttr")
-_DETAILS_TARGETS = _list_of("AxisToPropagationDetails", "targets", "EdgeValueRefAttr")
+_DETAILS_TARGETS = list_of("AxisToPropagationDetails", "targets", "EdgeValueRefAttr")
 _STEP_INDEX = _parameter("PropagationOneStep", "step_index", "int64_t")
-_STEP_ENTRIES = _list_of("PropagationOneStep", "axis_entries", "AxisToPropagationDetailsAttr")
-_EDGES = _list_of("PropagationEdges", "value", "PropagationOneStepAttr")
+_STEP_ENTRIES = list_of("PropagationOneStep", "axis_entries", "AxisToPropagationDetailsAttr")
+_EDGES = list_of("PropagationEdges", "value", "PropagationOneStepAttr")
 
 
 def _edge_type(p: OpParser) -> EdgeNodeType:
@@ -379,52 +380,47 @@ def _edge_type(p: OpParser) -> EdgeNodeType:
     p.error("expected ::mlir::sdy::EdgeNodeType to be one of: operand, result", place)
 
 
-def _parse_edge_value(p: OpParser) -> EdgeValueRef:
+@_reader(EdgeValueRef)
+def _edge_value(p: OpParser) -> EdgeValueRef:
     type_ = _field(p, _edge_type, _EDGE_TYPE)
     p.expect("-")
     return EdgeValueRef(type_, _field(p, _integer, _EDGE_INDEX))
 
 
-_edge_value = stripped_or_full(EdgeValueRef, _parse_edge_value)
-
-
-def _parse_details(p: OpParser) -> AxisToPropagationDetails:
+@_reader(AxisToPropagationDetails)
+def _details(p: OpParser) -> AxisToPropagationDetails:
     p.expect("{")
     axis = _field(p, parse_axis_ref, _DETAILS_AXIS)
     p.expect("=")
     source = _field(p, _edge_value, _DETAILS_SOURCE)
     p.expect("->")
     p.expect("[")
-    targets = _list(p, _edge_value, _DETAILS_TARGETS)
+    targets = read_list(p, _edge_value, _DETAILS_TARGETS)
     p.expect("]")
     p.expect("}")
     return AxisToPropagationDetails(axis, source, targets)
 
 
-_details = stripped_or_full(AxisToPropagationDetails, _parse_details)
-
-
-def _parse_step(p: OpParser) -> PropagationOneStep:
+@_reader(PropagationOneStep)
+def _step(p: OpParser) -> PropagationOneStep:
     p.expect("{")
     p.expect_keyword("step")
     p.expect("-")
     index = _field(p, _integer, _STEP_INDEX)
     p.expect("=")
     p.expect("[")
-    entries = _list(p, _details, _STEP_ENTRIES)
+    entries = read_list(p, _details, _STEP_ENTRIES)
     p.expect("]")
     p.expect("}")
     return PropagationOneStep(index, entries)
 
 
-_step = stripped_or_full(PropagationOneStep, _parse_step)
-
-
-def _parse_edges(p: OpParser) -> PropagationEdges:
+@_reader(PropagationEdges)
+def _edges(p: OpParser) -> PropagationEdges:
     place = p.here()
     p.expect("<")
     p.expect("[")
-    steps = _list(p, _step, _EDGES)
+    steps = read_list(p, _step, _EDGES)
     p.expect("]")
     p.expect(">")
     edges = PropagationEdges(steps)
@@ -432,24 +428,3 @@ def _parse_edges(p: OpParser) -> PropagationEdges:
     if problem is not None:
         p.error(problem, place)
     return edges
-
-
-ATTRIBUTE_READERS: dict[str, Callable[[OpParser], SdyAttribute]] = {
-    "all_to_all_param": _parse_param,
-    "all_to_all_param_list": _parse_all_to_all_params,
-    "axis_ref": _parse_axis_ref,
-    "axis_ref_list": _parse_axis_ref_list,
-    "axis_to_propagation_details": _parse_details,
-    "dimension_sharding": _parse_dimension,
-    "edge_value_ref": _parse_edge_value,
-    "list_of_axis_ref_lists": _parse_axis_lists,
-    "manual_axes": _parse_manual_axes,
-    "mesh": _parse_mesh,
-    "mesh_axis": _parse_mesh_axis,
-    "propagation_edges": _parse_edges,
-    "propagation_one_step": _parse_step,
-    "sharding": _parse_sharding,
-    "sharding_per_value": _parse_per_value,
-    "sub_axis_info": _parse_sub_axis,
-}
-"""Readers of attributes, by mnemonic; those of rules are in ``parsing_rules``."""

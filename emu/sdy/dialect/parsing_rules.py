@@ -1,4 +1,4 @@
-"""OpParser of sharding rules: ``<([i, k], [k, j])->([i, j]) {i=8, …} reduction={k}>``.
+"""Parser of sharding rules: ``<([i, k], [k, j])->([i, j]) {i=8, …} reduction={k}>``.
 
 Factors are named ``i`` to ``z`` and then ``z_1``, ``z_2`` …; a dimension of
 several factors concatenates their names.
@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING
 
 from emu.mlir.diagnostics import Diagnostic, MlirError, Severity
 from emu.sdy.dialect.attributes import DimMapping, OpShardingRule, SdyAttribute, TensorMapping
-from emu.sdy.dialect.parsing import add_context, stripped_or_full
+from emu.sdy.dialect.parsing import INT64_MAX, list_of, read_list, stripped_or_full
 from emu.sdy.dialect.text import factor_symbol
 
 if TYPE_CHECKING:
     from emu.mlir.assembly import OpParser
 
-_INT64_MAX = 2**63 - 1
 _LAST_LETTER = ord("z") - ord("i")
 _DIGITS = re.compile(r"[0-9]*")
-_MAPPING = "failed to parse Sdy_{} parameter '{}' which is to be a `::llvm::ArrayRef<{}>`"
-_DIM_MAPPINGS = _MAPPING.format("TensorMapping", "dim_mappings", "DimMappingAttr")
+_DIM_MAPPINGS = list_of("TensorMapping", "dim_mappings", "DimMappingAttr")
 _IOTA = "expecting factor indices to be ordered like an iota ([0,1,2,...], e.g. {i=#, j=#, ...}). "
 
 
@@ -62,7 +60,8 @@ class _RuleReader:
                 f"expecting positive integer without leading zeros. Received: '{number}'",
             )
         value = int(number)
-        if value > _INT64_MAX:
+        # MLIR reports this and reads on; what comes behind may be wrong too.
+        if value > INT64_MAX:
             message = f"expecting symbol index <=2^63-1. Received: '{number}'"
             self.passed_over.append(Diagnostic(Severity.ERROR, p.here(), message))
             value = 0
@@ -83,31 +82,20 @@ class _RuleReader:
         p.expect("[")
         if p.accept("]"):
             return TensorMapping()
-        try:
-            read = stripped_or_full(DimMapping, lambda _: self.dim_mapping())
-            dims = [read(p)]
-            while p.accept(","):
-                dims.append(read(p))
-        except MlirError as error:
-            add_context(p, error, _DIM_MAPPINGS)
-            raise
+        read = stripped_or_full(DimMapping, lambda _: self.dim_mapping())
+        dims = read_list(p, read, _DIM_MAPPINGS)
         p.expect("]")
-        return TensorMapping(tuple(dims))
+        return TensorMapping(dims)
 
     def tensor_mappings(self, name: str) -> tuple[TensorMapping, ...]:
         """Read ``([i, j], [k])``."""
         p = self.p
         p.expect("(")
-        try:
-            read = stripped_or_full(TensorMapping, lambda _: self.tensor_mapping())
-            tensors = [read(p)]
-            while p.accept(","):
-                tensors.append(read(p))
-        except MlirError as error:
-            add_context(p, error, _MAPPING.format("OpShardingRule", name, "TensorMappingAttr"))
-            raise
+        read = stripped_or_full(TensorMapping, lambda _: self.tensor_mapping())
+        message = list_of("OpShardingRule", name, "TensorMappingAttr")
+        tensors = read_list(p, read, message)
         p.expect(")")
-        return tuple(tensors)
+        return tensors
 
     def factor_sizes(self) -> tuple[int, ...]:
         """Read ``{i=8, j=4}``, which is optional."""
@@ -148,6 +136,7 @@ class _RuleReader:
         p.expect("->")
         results = self.tensor_mappings("result_mappings")
         sizes = self.factor_sizes()
+        # Each list may be left out, but they come in this order.
         reduction = self.factors("reduction")
         need_replication = self.factors("need_replication")
         permutation = self.factors("permutation")

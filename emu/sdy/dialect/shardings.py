@@ -3,8 +3,7 @@
 Most operations store the shardings of their results in the attribute
 ``sdy.sharding``; functions store those of arguments and results in their lists
 of attributes, ``sdy`` operations in properties, and the targets of a data-flow
-edge in its ``sdy.data_flow_edge``, if it has one. Other modules import the
-helpers of ``dataflow``, ``functions``, ``meshes`` and ``tensors`` from here too.
+edge in its ``sdy.data_flow_edge``, if it has one.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from emu.sdy.dialect.attributes import (
 )
 from emu.sdy.dialect.dataflow import (
     DATA_FLOW_OPS,
-    body_terminator,
     edge_of_target,
     edge_owner_from_target,
     edge_owner_sharding,
@@ -29,118 +27,15 @@ from emu.sdy.dialect.dataflow import (
     set_edge_owner_sharding,
 )
 from emu.sdy.dialect.functions import (
-    callee_name,
-    clone_function_recursively,
-    find_function,
-    func_arg_attribute,
     func_arg_sharding,
-    func_arg_shardings,
-    func_result_attribute,
-    func_result_sharding,
-    func_result_shardings,
-    function_type,
-    iterate_funcs,
-    main_function,
-    modify_arg_attributes,
-    modify_result_attributes,
-    original_func_name,
-    set_func_arg_attribute,
     set_func_arg_sharding,
-    set_func_result_attribute,
-    set_func_result_sharding,
-    set_func_result_shardings,
-    walk_calls,
-)
-from emu.sdy.dialect.meshes import (
-    common_mesh,
-    common_mesh_name,
-    common_mesh_or_name,
-    find_mesh,
-    first_mesh_or_name,
-    get_mesh,
-    inline_mesh,
-    inline_meshes,
-    mesh_operation,
 )
 from emu.sdy.dialect.names import COLLECTIVES, SHARDING, SHARDING_RULE
 from emu.sdy.dialect.tensors import (
-    add_free_axes,
-    close_dims,
-    erase_free_axes,
-    erase_manual_axes,
-    first_free_axis,
     fully_closed_shardings,
-    fully_open_shardings,
-    global_type,
-    is_equivalent,
-    is_scalar,
-    local_type,
-    open_dims,
     open_shardings_with,
-    static_shape,
     tensor_rank,
 )
-
-__all__ = [
-    "add_free_axes",
-    "body_terminator",
-    "callee_name",
-    "clone_function_recursively",
-    "close_dims",
-    "common_mesh",
-    "common_mesh_name",
-    "common_mesh_or_name",
-    "erase_free_axes",
-    "erase_manual_axes",
-    "find_function",
-    "find_mesh",
-    "first_free_axis",
-    "first_mesh_or_name",
-    "fully_closed_like",
-    "fully_closed_shardings",
-    "fully_open_shardings",
-    "func_arg_attribute",
-    "func_arg_sharding",
-    "func_arg_shardings",
-    "func_result_attribute",
-    "func_result_sharding",
-    "func_result_shardings",
-    "function_type",
-    "get_mesh",
-    "get_or_create_sharding",
-    "get_sharding",
-    "get_shardings",
-    "global_type",
-    "inline_mesh",
-    "inline_meshes",
-    "is_equivalent",
-    "is_scalar",
-    "iterate_funcs",
-    "local_type",
-    "main_function",
-    "mesh_operation",
-    "modify_arg_attributes",
-    "modify_result_attributes",
-    "open_dims",
-    "open_shardings_with",
-    "original_func_name",
-    "owning_op",
-    "remove_sharding_rules",
-    "replace_sharding_at",
-    "set_func_arg_attribute",
-    "set_func_arg_sharding",
-    "set_func_result_attribute",
-    "set_func_result_sharding",
-    "set_func_result_shardings",
-    "set_sharding",
-    "set_shardings",
-    "shardable_value",
-    "sharding_bypassing_barriers",
-    "sharding_per_value",
-    "static_shape",
-    "tensor_rank",
-    "walk_calls",
-]
 
 _PROPERTY = {
     "sdy.data_flow_edge": "sharding",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from emu.mlir.ir import Value
 from emu.mlir.types import TensorType, Type
@@ -38,11 +38,6 @@ def is_scalar(value: Value) -> bool:
 # Shardings
 
 
-def fully_open_shardings(types: Iterable[Type], mesh: str | Mesh) -> tuple[TensorSharding, ...]:
-    """Return an open sharding without axes for each type."""
-    return tuple(TensorSharding.fully_open(tensor_rank(type_), mesh) for type_ in types)
-
-
 def fully_closed_shardings(types: Iterable[Type], mesh: str | Mesh) -> tuple[TensorSharding, ...]:
     """Return a closed sharding without axes for each type."""
     return tuple(TensorSharding.fully_closed(tensor_rank(type_), mesh) for type_ in types)
@@ -55,22 +50,6 @@ def open_shardings_with(
     return tuple(
         sharding if i == index else TensorSharding.fully_open(tensor_rank(type_), sharding.mesh)
         for i, type_ in enumerate(types)
-    )
-
-
-def close_dims(sharding: TensorSharding, dims: Iterable[int]) -> TensorSharding:
-    """Return the same sharding with these dimensions closed."""
-    chosen = set(dims)
-    return sharding.with_dims(
-        [dim.closed() if i in chosen else dim for i, dim in enumerate(sharding.dims)]
-    )
-
-
-def open_dims(sharding: TensorSharding, dims: Iterable[int]) -> TensorSharding:
-    """Return the same sharding with these dimensions open."""
-    chosen = set(dims)
-    return sharding.with_dims(
-        [dim.opened() if i in chosen else dim for i, dim in enumerate(sharding.dims)]
     )
 
 
@@ -139,36 +118,20 @@ def first_free_axis(axes: Sequence[AxisRef], manual_axes: Sequence[str]) -> int:
     return bisect_left(range(len(axes)), True, key=lambda i: axes[i].name not in manual_axes)
 
 
-def _erase(
-    sharding: TensorSharding,
-    manual_axes: Sequence[str],
-    keep: Callable[[DimensionSharding, int], DimensionSharding],
-) -> TensorSharding:
+def erase_manual_axes(sharding: TensorSharding, manual_axes: Sequence[str]) -> TensorSharding:
+    """Return a manual computation's sharding as its body sees it: with the free axes only."""
+    if not manual_axes:
+        return sharding
+
     def free(axes: tuple[AxisRef, ...]) -> tuple[AxisRef, ...]:
         return tuple(axis for axis in axes if axis.name not in manual_axes)
 
     return TensorSharding(
         sharding.mesh,
-        tuple(keep(dim, first_free_axis(dim.axes, manual_axes)) for dim in sharding.dims),
+        tuple(dim.drop_front(first_free_axis(dim.axes, manual_axes)) for dim in sharding.dims),
         free(sharding.replicated_axes),
         free(sharding.unreduced_axes),
     )
-
-
-def erase_manual_axes(sharding: TensorSharding, manual_axes: Sequence[str]) -> TensorSharding:
-    """Return a manual computation's sharding as its body sees it: with the free axes only."""
-    if not manual_axes:
-        return sharding
-    return _erase(sharding, manual_axes, DimensionSharding.drop_front)
-
-
-def erase_free_axes(sharding: TensorSharding, manual_axes: Sequence[str]) -> TensorSharding:
-    """Return the sharding with only the manual axes of the dimensions.
-
-    Replicated and unreduced axes lose their *manual* axes, as they do in
-    ``erase_manual_axes``.
-    """
-    return _erase(sharding, manual_axes, DimensionSharding.take_front)
 
 
 def add_free_axes(

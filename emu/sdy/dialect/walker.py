@@ -17,9 +17,8 @@ from emu.mlir.ir import Operation, Value
 from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
 from emu.sdy.dialect.dataflow import is_data_flow_op
 from emu.sdy.dialect.functions import func_result_sharding, set_func_result_sharding
+from emu.sdy.dialect.names import SHARDING
 from emu.sdy.dialect.shardings import get_sharding, get_shardings, set_sharding, set_shardings
-
-SHARDING = "sdy.sharding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +57,14 @@ def walk_shardings(
         _process(op, keep, change=False)
 
 
-def transform_shardings(root: Operation, transform: Transform, visit: Visit | None = None) -> None:
+def transform_shardings(root: Operation, transform: Transform) -> None:
     """Replace every sharding in ``root`` by ``transform(sharding, place)``.
 
     Args:
         root: The operation to start with, often a module.
         transform: Returns the new sharding, which may be the old one.
-        visit: Called with each operation, before its shardings.
     """
     for op in root.walk():
-        if visit is not None:
-            visit(op)
         _process(op, transform, change=True)
 
 

@@ -1,6 +1,29 @@
-"""Passes: frozen dataclasses whose fields are their options.
+"""Passes as objects: those that propagate, and the pipelines.
 
-Internal: names may change in any release.
+Each is a frozen dataclass whose fields are its options; ``emu.sdy.run`` takes them beside names. The
+other passes are known by name only.
 """
 
-import emu.sdy.dialect  # noqa: F401  # registers the dialects of the modules that passes work on
+from emu.sdy.passes.export.pipeline import ExportPipeline
+from emu.sdy.passes.import_.pipeline import ImportPipeline
+from emu.sdy.passes.partition import PartitionPipeline
+from emu.sdy.passes.pipelines import PropagationPipeline
+from emu.sdy.passes.propagate import (
+    AggressivePropagate,
+    BasicPropagate,
+    OpPriorityPropagate,
+    PropagationStrategy,
+    UserPriorityPropagate,
+)
+
+__all__ = [
+    "AggressivePropagate",
+    "BasicPropagate",
+    "ExportPipeline",
+    "ImportPipeline",
+    "OpPriorityPropagate",
+    "PartitionPipeline",
+    "PropagationPipeline",
+    "PropagationStrategy",
+    "UserPriorityPropagate",
+]

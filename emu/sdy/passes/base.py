@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, dataclass_transform
 
 from emu.mlir.arguments import ArgumentError, check
 from emu.mlir.diagnostics import Diagnostics, MlirError, PassFailed
@@ -27,18 +27,28 @@ class Session:
         diagnostics: Receives the diagnostics of the passes.
         listener: Receives each step of propagation (see ``emu.sdy.provenance``).
         verify_each: Whether to verify the module after each pass.
+        verified: The module's state when it was last found valid.
     """
 
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     listener: Listener | None = None
     verify_each: bool = True
+    verified: list[object] = field(default_factory=list)
 
 
+_registered: dict[str, type[Pass]] = {}
+
+
+@dataclass_transform(frozen_default=True)
 @dataclass(frozen=True)
 class Pass(ABC):
     """Base class of all passes.
 
-    A field ``keep_sharding_rules`` is the option ``keep-sharding-rules``.
+    A subclass is a frozen dataclass whose fields are the pass's options: a field
+    ``keep_sharding_rules`` is the option ``keep-sharding-rules``. With ``name``, it is registered
+    under that name::
+
+        class Cse(ModulePass, name="cse"): ...
 
     Attributes:
         name: Shardy's name, ``"sdy-basic-propagate"``.
@@ -47,6 +57,16 @@ class Pass(ABC):
 
     name: ClassVar[str]
     anchor: ClassVar[str]
+
+    def __init_subclass__(cls, *, name: str = "") -> None:
+        super().__init_subclass__()
+        dataclass(frozen=True)(cls)
+        if not name:
+            return
+        if name in _registered:
+            raise ValueError(f"pass {name!r} is registered already")
+        cls.name = name
+        _registered[name] = cls
 
     def __post_init__(self) -> None:
         """Raise ArgumentError for options of the wrong type."""
@@ -60,21 +80,18 @@ class Pass(ABC):
         """Transform ``op`` in place; raise ``PassFailed`` after emitting errors."""
 
 
-@dataclass(frozen=True)
 class ModulePass(Pass):
     """A pass over a module."""
 
     anchor: ClassVar[str] = "builtin.module"
 
 
-@dataclass(frozen=True)
 class FunctionPass(Pass):
     """A pass over each function separately."""
 
     anchor: ClassVar[str] = "func.func"
 
 
-@dataclass(frozen=True)
 class Pipeline(ModulePass):
     """A sequence of passes that depends on its options."""
 
@@ -104,17 +121,6 @@ def _option_types(kind: type[Pass]) -> Mapping[str, type]:
 
 _INTERNAL = "internal error:"
 
-_registered: dict[str, type[Pass]] = {}
-_P = TypeVar("_P", bound=type[Pass])
-
-
-def register(pass_type: _P) -> _P:
-    """Register a pass by its name; a class decorator."""
-    if pass_type.name in _registered:
-        raise ValueError(f"pass {pass_type.name!r} is registered already")
-    _registered[pass_type.name] = pass_type
-    return pass_type
-
 
 def registered() -> Mapping[str, type[Pass]]:
     """Return the passes of the modules imported so far, by name."""
@@ -134,7 +140,8 @@ def run_pass(each: Pass, module: Operation, session: Session) -> None:
     """Run a pass on the module, or on each of its functions.
 
     With ``session.verify_each``, the module is verified afterwards (for pipelines,
-    after each of their passes instead).
+    after each of their passes instead), unless it is still as it was when it was
+    last found valid.
     """
     with paused_collection():
         try:
@@ -152,7 +159,16 @@ def run_pass(each: Pass, module: Operation, session: Session) -> None:
             session.diagnostics.error(module.location, message)
             raise PassFailed(message) from error
         if session.verify_each and not isinstance(each, Pipeline):
-            from emu.mlir.verify import verify
+            _verify_changes(each, module, session)
 
-            if not verify(module, session.diagnostics):
-                raise PassFailed(f"the module failed to verify after {each.name}")
+
+def _verify_changes(each: Pass, module: Operation, session: Session) -> None:
+    from emu.mlir.verify import verified_state, verify
+
+    # Most passes of a pipeline find nothing to do, and comparing is far cheaper than verifying.
+    state = verified_state(module)
+    if state == session.verified:
+        return
+    if not verify(module, session.diagnostics):
+        raise PassFailed(f"the module failed to verify after {each.name}")
+    session.verified = state

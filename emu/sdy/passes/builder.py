@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from emu.mlir.attributes import Attribute, DenseElementsAttr, IntegerAttr
 from emu.mlir.dense import element_bytes
 from emu.mlir.diagnostics import Location
+from emu.mlir.forms import I64
 from emu.mlir.ir import Operation, Region, Value
 from emu.mlir.types import IntegerType, TensorType, Type
 from emu.sdy.passes.insertion_point import Place
 from emu.stablehlo.attributes import ComparisonDirection
-from emu.stablehlo.syntax import I64, array_of_ints
-
-__all__ = ["I1", "I64", "Builder", "integer_attribute", "integers_attribute", "tensor"]
+from emu.stablehlo.syntax import array_of_ints
 
 I1 = IntegerType(1)
 
@@ -33,18 +32,6 @@ def tensor(value: Value) -> TensorType:
 def integer_attribute(value: int) -> IntegerAttr:
     """Return ``value : i64``."""
     return IntegerAttr(value, I64)
-
-
-def integers_attribute(
-    values: Sequence[int], shape: tuple[int, ...], element: Type = I64
-) -> DenseElementsAttr:
-    """Return ``dense<…>`` of integers, row-major; equal ones make a splat."""
-    width = element_bytes(element) or 1
-    mask = (1 << 8 * width) - 1
-    splat = bool(values) and all(value == values[0] for value in values)
-    kept = values[:1] if splat else values
-    data = b"".join((value & mask).to_bytes(width, "little") for value in kept)
-    return DenseElementsAttr(data, TensorType(shape, element), splat)
 
 
 class Builder:
@@ -99,7 +86,7 @@ class Builder:
 
     def integers(self, values: Sequence[int], shape: tuple[int, ...], element: Type = I64) -> Value:
         """Return a constant of integers."""
-        value = integers_attribute(values, shape, element)
+        value = DenseElementsAttr.of(values, shape, element)
         return self.constant(value, value.type)
 
     def scalar(self, value: int, element: Type = I64) -> Value:
@@ -220,6 +207,7 @@ class Builder:
             values: One number per device.
             number: The device's index, if it is known already.
         """
+        # One program runs on all devices, so what differs is looked up by the device's index.
         if number is None:
             number = self.partition_id()
         table = self.integers(values, (len(values),))

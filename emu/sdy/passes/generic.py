@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
 
 from emu.mlir.attributes import (
     Attribute,
@@ -21,12 +19,10 @@ from emu.mlir.transforms.cse import eliminate_common_subexpressions
 from emu.mlir.transforms.rewriting import rewrite_greedily
 from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
 from emu.sdy.dialect.canonicalize import canonicalization_patterns
-from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.base import ModulePass, Session
 
 
-@register
-@dataclass(frozen=True)
-class Canonicalize(ModulePass):
+class Canonicalize(ModulePass, name="canonicalize"):
     """Simplify until no pattern applies any more, and drop unused operations.
 
     Attributes:
@@ -38,7 +34,6 @@ class Canonicalize(ModulePass):
         disable_patterns: Labels of patterns to leave out.
     """
 
-    name: ClassVar[str] = "canonicalize"
     top_down: bool = True
     max_iterations: int = 10
     enable_patterns: tuple[str, ...] = ()
@@ -53,24 +48,16 @@ class Canonicalize(ModulePass):
             )
 
 
-@register
-@dataclass(frozen=True)
-class Cse(ModulePass):
+class Cse(ModulePass, name="cse"):
     """Eliminate common subexpressions: keep the first of equal operations."""
-
-    name: ClassVar[str] = "cse"
 
     def run(self, op: Operation, session: Session) -> None:
         """Eliminate equal operations inside an operation."""
         eliminate_common_subexpressions(op)
 
 
-@register
-@dataclass(frozen=True)
-class StripDebuginfo(ModulePass):
+class StripDebuginfo(ModulePass, name="strip-debuginfo"):
     """Remove all locations."""
-
-    name: ClassVar[str] = "strip-debuginfo"
 
     def run(self, op: Operation, session: Session) -> None:
         """Make all locations unknown."""
@@ -116,12 +103,8 @@ def _is_discardable(op: Operation) -> bool:
     )
 
 
-@register
-@dataclass(frozen=True)
-class SymbolDce(ModulePass):
+class SymbolDce(ModulePass, name="symbol-dce"):
     """Erase private symbols that no remaining operation refers to."""
-
-    name: ClassVar[str] = "symbol-dce"
 
     def run(self, op: Operation, session: Session) -> None:
         """Erase the dead symbols of a module."""

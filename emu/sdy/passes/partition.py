@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
-from emu.sdy.passes.base import Pass, Pipeline, register
+from emu.sdy.passes.base import Pass, Pipeline
 from emu.sdy.passes.chlo.legalization import ChloLegalizeToStablehlo
 from emu.sdy.passes.export.collectives import ReshardToCollectives
 from emu.sdy.passes.export.local.conversion import ConvertGlobalToLocal
@@ -17,9 +15,7 @@ from emu.sdy.passes.generic import Canonicalize
 from emu.sdy.passes.pipelines import PropagationPipeline
 
 
-@register
-@dataclass(frozen=True)
-class PartitionPipeline(Pipeline):
+class PartitionPipeline(Pipeline, name="emu-partition-pipeline"):
     """Propagate, make communication explicit, and localize to the program of one device.
 
     The order matters. CHLO is lowered first, since shardings do not propagate through
@@ -32,8 +28,6 @@ class PartitionPipeline(Pipeline):
         fix_sub_axis_offsets: Whether to compute the offsets of shards along sub-axes
             correctly; False gives the results of Shardy before July 2026.
     """
-
-    name: ClassVar[str] = "emu-partition-pipeline"
 
     conservative_propagation: bool = False
     enable_halo_exchange: bool = True

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
-from emu.sdy.passes.base import Pass, Pipeline, register
+from emu.sdy.passes.base import Pass, Pipeline
 from emu.sdy.passes.export.boundaries import PropagateToFuncResults
 from emu.sdy.passes.export.calls import (
     ExportNamedComputations,
@@ -28,9 +26,7 @@ from emu.sdy.passes.import_.sharding_groups import ShardingGroupImport
 from emu.sdy.passes.propagate import UserPriorityPropagate
 
 
-@register
-@dataclass(frozen=True)
-class PropagationPipeline(Pipeline):
+class PropagationPipeline(Pipeline, name="sdy-propagation-pipeline"):
     """Complete the shardings of a front end's module.
 
     Attributes:
@@ -55,8 +51,6 @@ class PropagationPipeline(Pipeline):
         enable_explicit_gather_scatter_batching: Whether to detect batching
             dimensions of gathers and scatters that are written as indices.
     """
-
-    name: ClassVar[str] = "sdy-propagation-pipeline"
 
     keep_sharding_rules: bool = False
     dump_directory: str = ""

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from emu.mlir.ir import Operation
-from emu.sdy.passes.base import FunctionPass, Session, register
+from emu.sdy.passes.base import FunctionPass, Session
 from emu.sdy.rules import get_or_create
 
 
-@register
-@dataclass(frozen=True)
-class PopulateOpShardingRules(FunctionPass):
+class PopulateOpShardingRules(FunctionPass, name="sdy-populate-op-sharding-rules"):
     """Set ``sdy.sharding_rule`` where it is missing and a rule is known.
 
     Attributes:
         conservative_propagation: Whether rules let only factors that divide a
             dimension shard it.
     """
-
-    name: ClassVar[str] = "sdy-populate-op-sharding-rules"
 
     conservative_propagation: bool = False
 

@@ -11,15 +11,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
 
 from emu.mlir.diagnostics import Diagnostics, PassFailed
 from emu.mlir.ir import Operation
 from emu.mlir.types import TensorType, TupleType, UnrankedTensorType
 from emu.sdy.dialect.shardings import remove_sharding_rules
-from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.base import ModulePass, Session
 from emu.sdy.passes.save_module import SaveModule
 from emu.sdy.propagation.driver import Driver
 from emu.sdy.propagation.event_emitter import EventEmitter
@@ -48,7 +46,6 @@ class PropagationStrategy(Enum):
                 return (StrategyName.BASIC, StrategyName.AGGRESSIVE)
 
 
-@dataclass(frozen=True)
 class _Propagate(ModulePass):
     """Base class of the four passes.
 
@@ -96,28 +93,20 @@ class _Propagate(ModulePass):
         """Run the driver to its fixpoints."""
 
 
-@register
-@dataclass(frozen=True)
-class BasicPropagate(_Propagate):
+class BasicPropagate(_Propagate, name="sdy-basic-propagate"):
     """Propagate axes on which all operands and results agree."""
-
-    name: ClassVar[str] = "sdy-basic-propagate"
 
     def propagate(self, driver: Driver, emitter: EventEmitter | None) -> None:
         """Run one fixpoint."""
         driver.run(StrategyName.BASIC, everywhere)
 
 
-@register
-@dataclass(frozen=True)
-class AggressivePropagate(_Propagate):
+class AggressivePropagate(_Propagate, name="sdy-aggressive-propagate"):
     """Propagate axes, resolving conflicts between tensors or factors.
 
     Attributes:
         propagation_strategy: The strategy along factors.
     """
-
-    name: ClassVar[str] = "sdy-aggressive-propagate"
 
     propagation_strategy: PropagationStrategy = PropagationStrategy.AGGRESSIVE
 
@@ -127,17 +116,13 @@ class AggressivePropagate(_Propagate):
             driver.run(strategy, everywhere)
 
 
-@register
-@dataclass(frozen=True)
-class OpPriorityPropagate(AggressivePropagate):
+class OpPriorityPropagate(AggressivePropagate, name="sdy-op-priority-propagate"):
     """Propagate in rounds by kind of operation.
 
     Attributes:
         run_op_priority_propagation: Whether to run rounds; otherwise the pass is
             ``sdy-aggressive-propagate``.
     """
-
-    name: ClassVar[str] = "sdy-op-priority-propagate"
 
     run_op_priority_propagation: bool = True
 
@@ -153,16 +138,12 @@ class OpPriorityPropagate(AggressivePropagate):
                 driver.run(strategy, direction_of)
 
 
-@register
-@dataclass(frozen=True)
-class UserPriorityPropagate(OpPriorityPropagate):
+class UserPriorityPropagate(OpPriorityPropagate, name="sdy-user-priority-propagate"):
     """Propagate in rounds by user priority, each with rounds by kind of operation.
 
     Attributes:
         dump_index: Number that the names of saved modules begin with.
     """
-
-    name: ClassVar[str] = "sdy-user-priority-propagate"
 
     dump_index: int = 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,7 +10,6 @@ from emu.mlir.ir import Operation
 from emu.sdy.passes.base import ModulePass, Session
 
 
-@dataclass(frozen=True)
 class SaveModule(ModulePass):
     """Write the module to ``DIRECTORY/INDEX.TITLE.mlir``.
 
@@ -21,6 +19,7 @@ class SaveModule(ModulePass):
         index: Number before the title, by which the files sort.
     """
 
+    # Set here, not in the class statement: pipelines as text cannot name this pass.
     name: ClassVar[str] = "sdy-save-module"
 
     directory: str = ""

@@ -83,6 +83,7 @@ class StepEvent:
         result_index: Index of the function's result, for "func_results".
     """
 
+    # Operation and values are those of the module, not copies: a later pass may erase them.
     op: Operation
     kind: str
     rule: OpShardingRule

@@ -14,7 +14,8 @@ from emu.mlir.diagnostics import Diagnostics, PassFailed
 from emu.mlir.ir import BlockArgument, Operation, Value
 from emu.mlir.transforms.rewriting import Rewriter
 from emu.sdy.dialect.attributes import TensorSharding
-from emu.sdy.dialect.shardings import get_sharding, owning_op, set_sharding
+from emu.sdy.dialect.dataflow import owning_op
+from emu.sdy.dialect.shardings import get_sharding, set_sharding
 
 
 @dataclass(frozen=True, slots=True)

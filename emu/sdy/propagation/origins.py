@@ -39,8 +39,9 @@ from emu.sdy.dialect.functions import (
     set_func_arg_attribute,
     set_func_result_attribute,
 )
+from emu.sdy.dialect.meshes import common_mesh
 from emu.sdy.dialect.names import PROPAGATION_EDGES, SHARDING_ORIGIN_NAME, SHARDING_ORIGINS
-from emu.sdy.dialect.shardings import common_mesh, get_sharding, get_shardings, shardable_value
+from emu.sdy.dialect.shardings import get_sharding, get_shardings, shardable_value
 from emu.sdy.propagation.driver import Visit
 from emu.sdy.propagation.projection import (
     Axes,

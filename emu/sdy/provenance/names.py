@@ -9,7 +9,7 @@ a NUL character, which no name in a text has.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from emu.mlir.diagnostics import UNKNOWN, CallSiteLoc, FileLoc, FusedLoc, Location, NameLoc
@@ -51,11 +51,16 @@ def value_names(module: Operation, names: Mapping[Value, str]) -> dict[Value, Va
     for op in module.walk():
         function = function_of(op)
         name(function, op.results)
-        for region in op.regions:
-            for block in region.blocks:
-                for argument in block.arguments:
-                    name(function, [argument])
+        for argument in _arguments(op):
+            name(function, [argument])
     return found
+
+
+def _arguments(op: Operation) -> Iterator[BlockArgument]:
+    """Yield the arguments of all blocks of an operation."""
+    for region in op.regions:
+        for block in region.blocks:
+            yield from block.arguments
 
 
 def add_names(module: Operation, names: Mapping[Value, ValueName]) -> None:
@@ -64,12 +69,12 @@ def add_names(module: Operation, names: Mapping[Value, ValueName]) -> None:
         op.location = NameLoc(
             _encoded(names.get(op.results[0]) if op.results else None), op.location
         )
-        for region in op.regions:
-            for block in region.blocks:
-                for argument in block.arguments:
-                    argument.location = NameLoc(_encoded(names.get(argument)), argument.location)
+        for argument in _arguments(op):
+            argument.location = NameLoc(_encoded(names.get(argument)), argument.location)
 
 
+# The mark begins the name of a location that this module made, and separates its parts; no text of
+# a program has it. A value without a name gets the marks alone, so that no outer name is found.
 def _encoded(name: ValueName | None) -> str:
     if name is None:
         return _MARK * 3
@@ -80,10 +85,8 @@ def remove_names(module: Operation) -> None:
     """Remove the names from all locations again."""
     for op in module.walk():
         op.location = without_name(op.location)
-        for region in op.regions:
-            for block in region.blocks:
-                for argument in block.arguments:
-                    argument.location = without_name(argument.location)
+        for argument in _arguments(op):
+            argument.location = without_name(argument.location)
 
 
 def without_name(location: Location) -> Location:

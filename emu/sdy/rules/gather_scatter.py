@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from emu.mlir.ir import BlockArgument, Operation, Value
 from emu.mlir.types import IntegerType, TensorType
@@ -20,8 +19,17 @@ from emu.sdy.rules.reading import attribute, shape
 from emu.stablehlo.attributes import GatherDimensionNumbers, ScatterDimensionNumbers
 
 
-class _Add(Protocol):
-    """A function that adds a factor to a dimension of input, indices and slices."""
+@dataclass(frozen=True, slots=True)
+class _Adder:
+    """A function that adds a factor to a dimension of input, indices and slices.
+
+    Attributes:
+        builder: The builder of the rule.
+        inputs: Number of inputs of a scatter; 0 for a gather.
+    """
+
+    builder: RuleBuilder
+    inputs: int = 0
 
     def __call__(
         self,
@@ -32,7 +40,13 @@ class _Add(Protocol):
         kind: FactorType = FactorType.PASS_THROUGH,
         *,
         blocked: bool = False,
-    ) -> object: ...
+    ) -> None:
+        operands, results = [input_dim, indices_dim], [slices_dim]
+        if self.inputs:
+            count = self.inputs
+            operands = [*[input_dim] * count, indices_dim, *[slices_dim] * count]
+            results = [input_dim] * count
+        self.builder.add(operands, results, size, kind, blocked=blocked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +86,12 @@ class _Windows:
         return pairs.get(indices_dim), indices_dim
 
 
-def _add_factors(windows: _Windows, add: _Add, scatter: bool, implicit_batch: FactorType) -> None:
+def _add_factors(windows: _Windows, add: _Adder, implicit_batch: FactorType) -> None:
     """Add all factors.
 
     Args:
         windows: The dimensions.
         add: Adds one factor.
-        scatter: Whether the operation is a scatter.
         implicit_batch: Kind of the batch dimensions that the input lacks.
     """
     window_dims = iter(windows.window_dims())
@@ -86,7 +99,7 @@ def _add_factors(windows: _Windows, add: _Add, scatter: bool, implicit_batch: Fa
     for slices_dim, size in enumerate(windows.slices):
         if slices_dim in windows.offset_dims:
             input_dim = next(window_dims)
-            _add_offset(add, input_dim, windows.input[input_dim], slices_dim, size, scatter)
+            _add_offset(add, input_dim, windows.input[input_dim], slices_dim, size)
         else:
             batch_dim, indices_dim = windows.batch(position)
             kind = implicit_batch if batch_dim is None else FactorType.PASS_THROUGH
@@ -94,7 +107,7 @@ def _add_factors(windows: _Windows, add: _Add, scatter: bool, implicit_batch: Fa
             position += 1
     for dim in windows.collapsed_dims:
         size = windows.input[dim]
-        if scatter:
+        if add.inputs:
             kind = FactorType.PASS_THROUGH
         elif size == 1:
             kind = FactorType.NEED_REPLICATION
@@ -107,13 +120,11 @@ def _add_factors(windows: _Windows, add: _Add, scatter: bool, implicit_batch: Fa
         add(None, vector_dim, None, windows.indices[vector_dim], FactorType.NEED_REPLICATION)
 
 
-def _add_offset(
-    add: _Add, input_dim: int, input_size: int, slices_dim: int, size: int, scatter: bool
-) -> None:
+def _add_offset(add: _Adder, input_dim: int, input_size: int, slices_dim: int, size: int) -> None:
     """Add the factors of a dimension inside windows."""
     if input_size == size:
         add(input_dim, None, slices_dim, input_size)
-    elif scatter:
+    elif add.inputs:
         add(input_dim, None, None, input_size, FactorType.NEED_REPLICATION)
         add(None, None, slices_dim, size, FactorType.NEED_REPLICATION)
     elif size == 1:
@@ -126,18 +137,6 @@ def _add_offset(
 def _gather(op: Operation) -> OpShardingRule:
     numbers = attribute(op, "dimension_numbers", GatherDimensionNumbers)
     builder = RuleBuilder.of(op)
-
-    def add(
-        input_dim: int | None,
-        indices_dim: int | None,
-        slices_dim: int | None,
-        size: int,
-        kind: FactorType = FactorType.PASS_THROUGH,
-        *,
-        blocked: bool = False,
-    ) -> object:
-        return builder.add([input_dim, indices_dim], [slices_dim], size, kind, blocked=blocked)
-
     windows = _Windows(
         shape(op.operands[0]),
         shape(op.operands[1]),
@@ -148,7 +147,7 @@ def _gather(op: Operation) -> OpShardingRule:
         numbers.start_indices_batching_dims,
         numbers.index_vector_dim,
     )
-    _add_factors(windows, add, scatter=False, implicit_batch=FactorType.PASS_THROUGH)
+    _add_factors(windows, _Adder(builder), FactorType.PASS_THROUGH)
     return builder.build()
 
 
@@ -156,19 +155,6 @@ def _scatter(op: Operation) -> OpShardingRule:
     numbers = attribute(op, "scatter_dimension_numbers", ScatterDimensionNumbers)
     count = len(op.results)
     builder = RuleBuilder.of(op)
-
-    def add(
-        input_dim: int | None,
-        indices_dim: int | None,
-        slices_dim: int | None,
-        size: int,
-        kind: FactorType = FactorType.PASS_THROUGH,
-        *,
-        blocked: bool = False,
-    ) -> object:
-        operand_dims = [*[input_dim] * count, indices_dim, *[slices_dim] * count]
-        return builder.add(operand_dims, [input_dim] * count, size, kind, blocked=blocked)
-
     windows = _Windows(
         shape(op.operands[0]),
         shape(op.operands[count]),
@@ -182,7 +168,7 @@ def _scatter(op: Operation) -> OpShardingRule:
     # Each shard of the updates gives a partial result, if those can be combined.
     combines = scatter_reduction(op) is not None
     implicit = FactorType.REDUCTION if combines else FactorType.NEED_REPLICATION
-    _add_factors(windows, add, scatter=True, implicit_batch=implicit)
+    _add_factors(windows, _Adder(builder, count), implicit)
     return builder.build()
 
 

@@ -12,6 +12,7 @@ from emu.mlir.attributes import (
     IntegerAttr,
     StringAttr,
 )
+from emu.mlir.dense import integer_values
 from emu.mlir.ir import Operation, Value
 from emu.mlir.types import IntegerType, TensorType, Type
 
@@ -49,15 +50,10 @@ def integers(op: Operation, name: str) -> tuple[int, ...] | None:
         return None
     if isinstance(found, DenseArrayAttr):
         return found.values
-    if isinstance(found, DenseElementsAttr) and isinstance(found.type, TensorType):
-        element = found.type.element
-        if isinstance(element, IntegerType):
-            width = -(-element.width // 8)
-            starts = range(0, len(found.data), width)
-            values = tuple(
-                int.from_bytes(found.data[i : i + width], "little", signed=True) for i in starts
-            )
-            return values * found.type.size if found.splat else values
+    if isinstance(found, DenseElementsAttr):
+        type_ = found.type
+        if isinstance(type_, TensorType) and isinstance(type_.element, IntegerType):
+            return integer_values(found)
     raise ValueError(f"attribute {name!r} must be a list of integers, but is {found}")
 
 

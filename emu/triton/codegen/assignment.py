@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 from emu.triton.codegen.state import State
 from emu.triton.codegen.values import assignable, describe, normalize, tuple, unwrap
 
 
-def assign(state: State, target: ast.expr, value: Any, known: bool = False) -> None:
+def assign(state: State, target: ast.expr, value: object, known: bool = False) -> None:
     """Give a variable a value, or several those of a tuple.
 
     Args:
@@ -18,8 +17,8 @@ def assign(state: State, target: ast.expr, value: Any, known: bool = False) -> N
         known: Whether numbers stay known at compile time; otherwise they become tensors.
 
     Raises:
-        UnsupportedLanguageConstruct: The target is of another form.
-        TypeError: A tuple is needed.
+        UnsupportedLanguageConstruct: The target is neither a name nor a tuple of targets.
+        TypeError: There are several targets, but the value is not a tuple.
         ValueError: The tuple has more or fewer items than there are targets.
     """
     if isinstance(target, ast.Name):
@@ -38,7 +37,7 @@ def assign(state: State, target: ast.expr, value: Any, known: bool = False) -> N
         raise state.unsupported(target, "starred assignment targets are not supported")
 
 
-def _unpack(state: State, target: ast.Tuple | ast.List, value: Any, known: bool) -> None:
+def _unpack(state: State, target: ast.Tuple | ast.List, value: object, known: bool) -> None:
     for part in target.elts:
         if isinstance(part, ast.Starred):
             raise state.unsupported(part, "starred assignment targets are not supported")

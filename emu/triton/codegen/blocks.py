@@ -1,4 +1,4 @@
-"""Visits of blocks of statements, and how a function is left.
+"""Visits of blocks of statements, and of the places where a function is left.
 
 A function that is left inside a branch of the running program has no statement after that branch: what
 stands there is visited at the end of each side that gets so far. So every path through the function ends
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import Any
 
 from emu.tile.ir import Region
 from emu.triton.codegen.expressions import condition_of, static_truth
@@ -25,7 +24,7 @@ def run(state: State, definition: ast.FunctionDef) -> Outcome:
     return outcome or _leave(state, definition, constexpr(None))
 
 
-def _leave(state: State, node: ast.AST, value: Any) -> Leave:
+def _leave(state: State, node: ast.AST, value: object) -> Leave:
     return Leave(state.builder.region, value, node, state.builder.location)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import Any
 
 from emu.tile.ir import Region
 from emu.triton.codegen.blocks import visit_block
@@ -31,7 +30,7 @@ def visit_if(state: State, node: ast.If) -> None:
         visit_block(state, node.body if static_truth(state, node, value) else node.orelse)
         return
     condition = condition_of(state, node, value)
-    scopes: list[dict[str, Any]] = []
+    scopes: list[dict[str, object]] = []
     regions: list[Region] = []
     for body in (node.body, node.orelse):
         region = Region()
@@ -47,9 +46,9 @@ def _merge(
     node: ast.If,
     condition: tensor,
     regions: Sequence[Region],
-    scopes: Sequence[dict[str, Any]],
+    scopes: Sequence[dict[str, object]],
 ) -> None:
-    """Append an IF of two visited sides, and give variables the values that it leaves."""
+    """Append an IF of two visited sides, and give variables its results."""
     then, other = scopes
     names, pairs = [], []
     for name in dict.fromkeys((*then, *other)):
@@ -79,12 +78,12 @@ def _merge(
 
 
 def _joined(
-    state: State, name: str, regions: Sequence[Region], first: Any, second: Any
-) -> tuple[Any, Any]:
+    state: State, name: str, regions: Sequence[Region], first: object, second: object
+) -> tuple[object, object]:
     """Return both sides' values of a variable as ones of one type.
 
     Raises:
-        TypeError: There is no such type.
+        TypeError: No type can hold both.
     """
     try:
         type_ = common_type(type_of(first), type_of(second))
@@ -97,7 +96,7 @@ def _joined(
     return made[0], made[1]
 
 
-def _mismatch(state: State, name: str, first: Any, second: Any) -> str:
+def _mismatch(state: State, name: str, first: object, second: object) -> str:
     before = state.frame.scope.get(name)
     if before is None:
         return (

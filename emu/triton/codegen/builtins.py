@@ -10,8 +10,8 @@ from emu.triton import language
 from emu.triton.codegen.values import constexpr, is_tensor, normalize, tensor, tuple, unwrap
 
 
-def _reduced(name: str, choose: Callable[..., Any]) -> Callable[..., Any]:
-    def apply(*values: Any, propagate_nan: Any = None) -> Any:
+def _reduced(name: str, choose: Callable[..., object]) -> Callable[..., object]:
+    def apply(*values: object, propagate_nan: object = None) -> object:
         if len(values) == 1 and not is_tensor(values[0]):
             single = unwrap(values[0])
             values = builtins.tuple(single.values if isinstance(single, tuple) else single)
@@ -30,10 +30,10 @@ def _reduced(name: str, choose: Callable[..., Any]) -> Callable[..., Any]:
     return apply
 
 
-def _known(function: Callable[..., Any]) -> Callable[..., Any]:
+def _known(function: Callable[..., object]) -> Callable[..., object]:
     """Return a builtin that takes and returns values known at compile time."""
 
-    def apply(*values: Any, **keywords: Any) -> Any:
+    def apply(*values: object, **keywords: object) -> object:
         for value in values:
             if is_tensor(value):
                 raise TypeError(
@@ -47,59 +47,59 @@ def _known(function: Callable[..., Any]) -> Callable[..., Any]:
     return apply
 
 
-def _len(value: Any) -> constexpr:
-    value = unwrap(value)
-    if isinstance(value, tensor):
-        if not value.shape:
+def _len(value: object) -> constexpr:
+    plain = unwrap(value)
+    if isinstance(plain, tensor):
+        if not plain.shape:
             raise TypeError("len() needs a tuple or a tensor with a shape, but got a scalar")
-        return constexpr(unwrap(value.shape[0]))
-    return constexpr(len(value))
+        return constexpr(unwrap(plain.shape[0]))
+    return constexpr(len(plain))
 
 
-def _isinstance(value: Any, kinds: Any) -> constexpr:
+# In a kernel these names are functions of this module.
+_CLASSES: dict[str, type] = {"float": float, "int": int, "list": list}
+
+
+def _class(kind: Any) -> type:
+    """Return the class that a name of a kernel stands for."""
+    return kind if isinstance(kind, type) else _CLASSES.get(getattr(kind, "__name__", ""), kind)
+
+
+def _isinstance(value: object, kinds: object) -> constexpr:
     kinds = unwrap(kinds)
     flat = (
         builtins.tuple(map(unwrap, kinds)) if isinstance(kinds, tuple | builtins.tuple) else kinds
     )
     listed = flat if isinstance(flat, builtins.tuple) else (flat,)
-    real = builtins.tuple(
-        {"float": float, "int": int, "list": list}.get(getattr(k, "__name__", ""), k)
-        if not isinstance(k, type)
-        else k
-        for k in listed
-    )
+    real = builtins.tuple(map(_class, listed))
     return constexpr(isinstance(value, real) or isinstance(unwrap(value), real))
 
 
-def _getattr(value: Any, name: Any, *default: Any) -> Any:
+def _getattr(value: object, name: object, *default: object) -> object:
     value = unwrap(value)
     return normalize(getattr(value, unwrap(name), *default))
 
 
-def _hasattr(value: Any, name: Any) -> constexpr:
+def _hasattr(value: object, name: object) -> constexpr:
     return constexpr(hasattr(unwrap(value), unwrap(name)))
 
 
-def _type(value: Any) -> Any:
+def _type(value: object) -> type:
     return type(unwrap(value))
 
 
-def _abs(value: Any) -> Any:
+def _abs(value: object) -> object:
     if not is_tensor(value):
         return constexpr(abs(unwrap(value)))
     return language.abs(value)
 
 
-def _list(values: Any) -> Any:
+def _list(values: object) -> tuple:
     plain = unwrap(values)
     return tuple(list(plain.values if isinstance(plain, tuple) else map(normalize, plain)))
 
 
-def _print(*values: Any, **keywords: Any) -> Any:
-    return language.device_print(*values, **keywords)
-
-
-BUILTINS: dict[str, Any] = {
+BUILTINS: dict[str, Callable[..., object]] = {
     "abs": _abs,
     "bool": _known(bool),
     "float": _known(float),
@@ -111,7 +111,7 @@ BUILTINS: dict[str, Any] = {
     "list": _list,
     "max": _reduced("max", max),
     "min": _reduced("min", min),
-    "print": _print,
+    "print": language.device_print,
     "range": range,
     "str": _known(str),
     "tuple": _list,

@@ -10,7 +10,7 @@ import ast
 import builtins
 import inspect
 from collections import namedtuple
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from emu.tile.ir import Location
@@ -18,11 +18,12 @@ from emu.triton import language
 from emu.triton.codegen.blocks import run
 from emu.triton.codegen.builtins import BUILTINS, OWN
 from emu.triton.codegen.errors import CompilationError, CompileTimeAssertionFailure
-from emu.triton.codegen.expressions import unpacked
+from emu.triton.codegen.expressions import arguments_of
 from emu.triton.codegen.frame import Frame, Leave, Outcome
 from emu.triton.codegen.state import State
 from emu.triton.codegen.values import (
     Mismatch,
+    base_type,
     common_type,
     constexpr,
     fit,
@@ -44,18 +45,13 @@ MAX_DEPTH = 40
 """Maximum depth of calls below a kernel; more is taken for endless recursion."""
 
 
-def visit_call(state: State, node: ast.Call) -> Any:
+def visit_call(state: State, node: ast.Call) -> object:
     """Return the value of a call."""
     function = unwrap(state.visit(node.func))
     if function is language.static_assert:
         return _static_assert(state, node)
-    arguments: list[Any] = []
-    for argument in node.args:
-        if isinstance(argument, ast.Starred):
-            arguments += unpacked(state, argument.value)
-        else:
-            arguments.append(state.visit(argument))
-    keywords: dict[str, Any] = {}
+    arguments = arguments_of(state, node.args)
+    keywords: dict[str, object] = {}
     for keyword in node.keywords:
         if keyword.arg is None:
             raise state.unsupported(node, "unpacking keyword arguments (**) is not supported")
@@ -84,12 +80,16 @@ def _static_assert(state: State, node: ast.Call) -> constexpr:
 
 
 def call(
-    state: State, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]
-) -> Any:
+    state: State,
+    node: ast.AST,
+    function: object,
+    arguments: list[object],
+    keywords: dict[str, object],
+) -> object:
     """Return the value of a call of a function of any kind.
 
     Raises:
-        UnsupportedLanguageConstruct: It is nothing that can be called.
+        UnsupportedLanguageConstruct: ``function`` is not callable.
     """
     # Combine functions of reductions are called later, by the language: errors name this node then.
     before, state.call_node = state.call_node, node
@@ -100,8 +100,12 @@ def call(
 
 
 def _call(
-    state: State, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]
-) -> Any:
+    state: State,
+    node: ast.AST,
+    function: object,
+    arguments: list[object],
+    keywords: dict[str, object],
+) -> object:
     if isinstance(function, JITCallable) and not isinstance(function, ConstexprFunction):
         return call_jit(state, node, function, arguments, keywords)
     if not callable(function):
@@ -118,9 +122,9 @@ def call_jit(
     state: State,
     node: ast.AST,
     function: JITCallable,
-    arguments: Sequence[Any],
-    keywords: dict[str, Any],
-) -> Any:
+    arguments: Sequence[object],
+    keywords: dict[str, object],
+) -> object:
     """Emit a jit function's body here, and return its value.
 
     Raises:
@@ -154,8 +158,8 @@ def call_jit(
         state.frame = caller
 
 
-def body(state: State, function: JITCallable) -> Any:
-    """Emit the body of the current frame's function, and return the value it is left with."""
+def body(state: State, function: JITCallable) -> object:
+    """Emit the body of the current frame's function, and return its value."""
     (definition,) = function.parse().body
     assert isinstance(definition, ast.FunctionDef)
     outcome = run(state, definition)
@@ -177,8 +181,8 @@ def body(state: State, function: JITCallable) -> Any:
     return _settle(state, outcome, type_)
 
 
-def _settle(state: State, outcome: Outcome, type_: Any) -> Any:
-    """Emit what is left to do where a function is left, and return its value."""
+def _settle(state: State, outcome: Outcome, type_: base_type) -> object:
+    """Emit the conversion to the common type and the yields at each exit, and return the value."""
     before = state.builder.location
     state.builder.location = outcome.location
     try:
@@ -195,7 +199,7 @@ def _settle(state: State, outcome: Outcome, type_: Any) -> Any:
 
 
 def frame_of(
-    function: JITCallable, scope: dict[str, Any], caller: Location | None, depth: int
+    function: JITCallable, scope: dict[str, object], caller: Location | None, depth: int
 ) -> Frame:
     """Return the frame of a call of a function."""
     return Frame(
@@ -209,14 +213,14 @@ def frame_of(
     )
 
 
-_PYTHON: dict[Any, Any] = {
+_PYTHON: dict[object, Callable[..., object]] = {
     getattr(builtins, name): function
     for name, function in BUILTINS.items()
     if hasattr(builtins, name)
 }
 
 
-def _python(function: Any) -> Any:
+def _python(function: Callable[..., object]) -> Callable[..., object]:
     """Return the kernels' version of one of Python's builtins (reached as a global), else the same."""
     try:
         return _PYTHON.get(function, function)
@@ -224,14 +228,14 @@ def _python(function: Any) -> Any:
         return function
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     value = unwrap(value)
     if isinstance(value, tuple):
-        items = [_plain(v) for v in value.values]
+        items: list[Any] = [_plain(v) for v in value.values]
         fields = value.type.fields
         return builtins.tuple(items) if fields is None else namedtuple("tuple", fields)(*items)
     return value
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> object:
     return str(value) if is_tensor(value) else unwrap(value)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from emu.tile.ir import Builder, Function, Module, Region, Value
 from emu.tile.ops import IMPURE
@@ -13,9 +13,10 @@ from emu.triton.codegen import branches, calls, expressions, loops, statements
 from emu.triton.codegen.errors import CompilationError
 from emu.triton.codegen.state import State, Visitor, message_of
 from emu.triton.codegen.values import (
+    base_value,
     constexpr,
     flatten,
-    normalize,
+    is_tensor,
     parameter,
     tensor,
     tuple,
@@ -65,14 +66,17 @@ def _emit_kernel(state: State, arguments: Sequence[Value], narrow: Mapping[str, 
         narrow: Parameters whose values are of another dtype than the function's arguments.
 
     Raises:
-        CompilationError: It cannot be compiled.
+        CompilationError: The body breaks a rule of the language.
     """
     function = state.frame.function
     (definition,) = function.parse().body
     region = Region(list(arguments))
     with state.builder.into(region):
         scope = state.frame.scope
-        scope.update({name: scope[name].to(type_) for name, type_ in narrow.items()})
+        for name, type_ in narrow.items():
+            wide = scope[name]
+            assert is_tensor(wide)
+            scope[name] = wide.to(type_)
         value = calls.body(state, function)
         if flatten(value):
             raise state.error(
@@ -84,8 +88,8 @@ def _emit_kernel(state: State, arguments: Sequence[Value], narrow: Mapping[str, 
     return Function(function.__name__, region)
 
 
-def _combine(state: State, function: Any, arguments: Sequence[Any]) -> Any:
-    """Emit a function that the language was given, as reductions are; return its value.
+def _combine(state: State, function: object, arguments: Sequence[object]) -> object:
+    """Emit a combine function that was passed to the language; return its value.
 
     Assertions in it have no effect: how often and of what it is called is the compiler's choice.
     """
@@ -103,9 +107,9 @@ def _combine(state: State, function: Any, arguments: Sequence[Any]) -> Any:
 
 
 def _sweep(region: Region, first: int, results: Sequence[Value]) -> None:
-    """Drop what nobody needs of a region's operations from the first on.
+    """Drop the operations from ``first`` on whose results are not used.
 
-    Combine functions may look at a tile's dtype, say, and so emit tiles where only scalars may be.
+    A combine function that reads a tile's dtype, for example, emits tiles where only scalars may be.
     """
     needed = set(results)
     kept = []
@@ -123,9 +127,9 @@ _CALL = ast.parse("f()").body[0]
 
 def build_module(
     fn: JITCallable,
-    signature: Mapping[str, Any],
-    constants: Mapping[str, Any] | None = None,
-    options: Any = None,
+    signature: Mapping[str, object],
+    constants: Mapping[str, object] | None = None,
+    options: object = None,
 ) -> Module:
     """Compile a kernel to the tile IR.
 
@@ -178,11 +182,13 @@ class _Bound(NamedTuple):
     """
 
     arguments: list[Value]
-    scope: dict[str, Any]
+    scope: dict[str, object]
     narrow: dict[str, dtype]
 
 
-def _bind(fn: JITCallable, signature: Mapping[str, Any], constants: Mapping[str, Any]) -> _Bound:
+def _bind(
+    fn: JITCallable, signature: Mapping[str, object], constants: Mapping[str, object]
+) -> _Bound:
     """Give each parameter of a kernel an argument, its constant, or its default."""
     for name in (*signature, *constants):
         if name not in fn.arg_names:
@@ -215,31 +221,32 @@ def _check_parameters(state: State, params: Sequence[KernelParam], definition: a
             raise state.error(CompilationError, definition, message)
 
 
-def _option(options: Any, name: str) -> Any:
+def _option(options: object, name: str) -> object:
     if isinstance(options, Mapping):
         return options.get(name)
     return getattr(options, name, None)
 
 
-def _parsed(type_: Any) -> Any:
+def _parsed(type_: object) -> object:
     return str_to_ty(type_) if isinstance(type_, str) else type_
 
 
-def _argument(name: str, type_: Any, arguments: list[Value]) -> Any:
+def _argument(name: str, type_: object, arguments: list[Value]) -> base_value:
     """Return what a parameter of a type holds, and append what the function takes for it."""
     type_ = _parsed(type_)
     if isinstance(type_, constexpr | constexpr_type):
-        return normalize(constexpr(type_.value))
+        return constexpr(type_.value)
     if isinstance(type_, dtype):
         value = Value(type_.to_ir(), name=name)
         arguments.append(value)
         return tensor(value, type_)
-    if isinstance(type_, tuple | tuple_type | list) or hasattr(type_, "__iter__"):
+    if isinstance(type_, Iterable):
+        parts = list(type_)
         fields = getattr(type_, "fields", None) or getattr(type(type_), "_fields", None)
-        labels = fields or range(len(type_))
+        labels = fields or range(len(parts))
         items = [
             _argument(f"{name}.{label}", item, arguments)
-            for label, item in zip(labels, type_, strict=True)
+            for label, item in zip(labels, parts, strict=True)
         ]
         return tuple(items, tuple_type([i.type for i in items], fields))
     raise TypeError(f"signature must have a type for {name}, but got {type_!r}")

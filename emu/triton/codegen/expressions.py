@@ -6,7 +6,7 @@ import ast
 import functools
 import operator
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from emu.tile.ir import Region, Value
@@ -86,27 +86,27 @@ CONDITIONS = (bool, int, type(None))
 """Types of known values that may decide an ``if``; no subclasses."""
 
 
-def visit_constant(state: State, node: ast.Constant) -> Any:
+def visit_constant(state: State, node: ast.Constant) -> constexpr:
     """Return a literal as a value known at compile time."""
     return constexpr(node.value)
 
 
-def visit_name(state: State, node: ast.Name) -> Any:
-    """Return what a name means."""
+def visit_name(state: State, node: ast.Name) -> object:
+    """Return the value of a name."""
     return state.lookup(node.id)
 
 
-def visit_tuple(state: State, node: ast.Tuple) -> Any:
+def visit_tuple(state: State, node: ast.Tuple) -> tuple:
     """Return a tuple of the items."""
     return tuple(list(_items(state, node.elts)))
 
 
-def visit_list(state: State, node: ast.List) -> Any:
+def visit_list(state: State, node: ast.List) -> tuple:
     """Return a list, which is a tuple to kernels."""
     return tuple(list(_items(state, node.elts)))
 
 
-def _items(state: State, nodes: list[ast.expr]) -> Iterator[Any]:
+def _items(state: State, nodes: list[ast.expr]) -> Iterator[object]:
     for node in nodes:
         if isinstance(node, ast.Starred):
             yield from unpacked(state, node.value)
@@ -114,11 +114,11 @@ def _items(state: State, nodes: list[ast.expr]) -> Iterator[Any]:
             yield normalize(state.visit(node))
 
 
-def unpacked(state: State, node: ast.expr) -> list[Any]:
-    """Return the items of what stands behind a star.
+def unpacked(state: State, node: ast.expr) -> list[object]:
+    """Return the items of a starred value.
 
     Raises:
-        TypeError: It is no tuple.
+        TypeError: The value is not a tuple.
     """
     value = normalize(unwrap(state.visit(node)))
     if not isinstance(value, tuple):
@@ -126,13 +126,24 @@ def unpacked(state: State, node: ast.expr) -> list[Any]:
     return list(value.values)
 
 
-def visit_slice(state: State, node: ast.Slice) -> Any:
+def arguments_of(state: State, nodes: Sequence[ast.expr]) -> list[object]:
+    """Return the values of a call's positional arguments, with starred ones unpacked."""
+    arguments: list[object] = []
+    for node in nodes:
+        if isinstance(node, ast.Starred):
+            arguments += unpacked(state, node.value)
+        else:
+            arguments.append(state.visit(node))
+    return arguments
+
+
+def visit_slice(state: State, node: ast.Slice) -> slice:
     """Return a slice of plain values."""
     parts = (node.lower, node.upper, node.step)
     return slice(*[None if part is None else unwrap(state.visit(part)) for part in parts])
 
 
-def visit_subscript(state: State, node: ast.Subscript) -> Any:
+def visit_subscript(state: State, node: ast.Subscript) -> object:
     """Return an item, or a tensor with other axes."""
     value = state.visit(node.value)
     index = state.visit(node.slice)
@@ -141,7 +152,7 @@ def visit_subscript(state: State, node: ast.Subscript) -> Any:
     return normalize(unwrap(value)[unwrap(index)])
 
 
-def visit_attribute(state: State, node: ast.Attribute) -> Any:
+def visit_attribute(state: State, node: ast.Attribute) -> object:
     """Return an attribute; of a constexpr, that of its value."""
     value = state.visit(node.value)
     if isinstance(value, constexpr) and node.attr not in ("value", "type"):
@@ -173,13 +184,13 @@ def _text(state: State, node: ast.expr) -> str:
     return format(converted, spec)
 
 
-def visit_namedexpr(state: State, node: ast.NamedExpr) -> Any:
+def visit_namedexpr(state: State, node: ast.NamedExpr) -> object:
     """Assign the value of ``name := value``, and return it."""
     assign(state, node.target, state.visit(node.value))
     return state.lookup(node.target.id)
 
 
-def visit_listcomp(state: State, node: ast.ListComp) -> Any:
+def visit_listcomp(state: State, node: ast.ListComp) -> tuple:
     """Return a tuple; the comprehension is unrolled at compile time."""
     if len(node.generators) != 1:
         raise state.unsupported(node, "nested comprehensions are not supported")
@@ -196,11 +207,11 @@ def visit_listcomp(state: State, node: ast.ListComp) -> Any:
     return tuple(results)
 
 
-def _static_value(state: State, node: ast.expr, what: str) -> Any:
+def _static_value(state: State, node: ast.expr, what: str) -> object:
     """Return the plain value of an expression that must be known at compile time.
 
     Raises:
-        UnsupportedLanguageConstruct: It is not.
+        UnsupportedLanguageConstruct: The value is not known at compile time.
     """
     value = state.visit(node)
     if flatten(value):
@@ -210,16 +221,18 @@ def _static_value(state: State, node: ast.expr, what: str) -> Any:
     return unwrap(value)
 
 
-def visit_binop(state: State, node: ast.BinOp) -> Any:
+def visit_binop(state: State, node: ast.BinOp) -> object:
     """Return the value of a binary operator."""
     return operate(state, node, type(node.op), state.visit(node.left), state.visit(node.right))
 
 
-def operate(state: State, node: ast.AST, kind: type[ast.AST], left: Any, right: Any) -> Any:
-    """Return what an operator gives for two values.
+def operate(
+    state: State, node: ast.AST, kind: type[ast.AST], left: object, right: object
+) -> object:
+    """Return the result of an operator on two values.
 
     Raises:
-        UnsupportedLanguageConstruct: There is no such operator, or not for these values.
+        UnsupportedLanguageConstruct: There is no such operator, or the values do not support it.
     """
     function = _OPERATORS.get(kind)
     if function is None:
@@ -238,7 +251,7 @@ def operate(state: State, node: ast.AST, kind: type[ast.AST], left: Any, right: 
         ) from error
 
 
-def visit_unaryop(state: State, node: ast.UnaryOp) -> Any:
+def visit_unaryop(state: State, node: ast.UnaryOp) -> object:
     """Return the value of a unary operator."""
     value = state.visit(node.operand)
     if isinstance(node.op, ast.Not):
@@ -255,13 +268,13 @@ def visit_unaryop(state: State, node: ast.UnaryOp) -> Any:
         ) from error
 
 
-def visit_compare(state: State, node: ast.Compare) -> Any:
+def visit_compare(state: State, node: ast.Compare) -> object:
     """Return the value of a comparison; a chain is joined by ``and``."""
     values = _comparisons(state, node)
     return next(values) if len(node.ops) == 1 else join(state, node, ast.And, values)
 
 
-def _comparisons(state: State, node: ast.Compare) -> Iterator[Any]:
+def _comparisons(state: State, node: ast.Compare) -> Iterator[object]:
     left = state.visit(node.left)
     for kind, operand in zip(node.ops, node.comparators, strict=True):
         right = state.visit(operand)
@@ -277,18 +290,18 @@ def _comparisons(state: State, node: ast.Compare) -> Iterator[Any]:
         left = right
 
 
-def visit_boolop(state: State, node: ast.BoolOp) -> Any:
+def visit_boolop(state: State, node: ast.BoolOp) -> object:
     """Return the value of ``and`` or ``or``."""
     return join(state, node, type(node.op), (state.visit(v) for v in node.values), warn=True)
 
 
 def join(
-    state: State, node: ast.expr, kind: type[ast.AST], values: Iterator[Any], warn: bool = False
-) -> Any:
+    state: State, node: ast.expr, kind: type[ast.AST], values: Iterator[object], warn: bool = False
+) -> object:
     """Return ``and`` or ``or`` of values; known ones decide at compile time, in order."""
     decides = kind is ast.Or
-    parts: list[Any] = []
-    value: Any = None
+    parts: list[tensor] = []
+    value: object = None
     for value in values:
         if not is_tensor(value):
             if bool(unwrap(value)) is decides:
@@ -334,11 +347,11 @@ def _either(state: State, first: Value, second: Value) -> list[Value]:
     return [state.builder.binary(Code.MAX, first, second)]
 
 
-def static_truth(state: State, node: ast.AST, value: Any) -> bool:
+def static_truth(state: State, node: ast.AST, value: object) -> bool:
     """Return the truth of a value known at compile time.
 
     Raises:
-        UnsupportedLanguageConstruct: It is of no type that may decide.
+        UnsupportedLanguageConstruct: The value's type is not one of :data:`CONDITIONS`.
     """
     plain = unwrap(value)
     if type(plain) not in CONDITIONS:
@@ -351,7 +364,7 @@ def static_truth(state: State, node: ast.AST, value: Any) -> bool:
     return bool(plain)
 
 
-def visit_ifexp(state: State, node: ast.IfExp) -> Any:
+def visit_ifexp(state: State, node: ast.IfExp) -> object:
     """Return the chosen value of a ternary, or append an IF where the condition is not known."""
     value = state.visit(node.test)
     if not is_tensor(value):
@@ -370,13 +383,13 @@ def visit_ifexp(state: State, node: ast.IfExp) -> Any:
                 made = fit(chosen, type_)
                 state.builder.yield_(*flatten(made))
     except Mismatch:
-        raise _error_of_types(first, second) from None
+        raise _ternary_error(first, second) from None
     if all(len(region.operations) == 1 for region, _ in sides) and not flatten(made):
         return made
     return unflatten(made, state.builder.if_(condition.handle, then, other))
 
 
-def _error_of_types(first: Any, second: Any) -> TypeError:
+def _ternary_error(first: object, second: object) -> TypeError:
     """Return the error for a ternary whose sides differ."""
     return TypeError(
         "Ternary expression with dynamic condition has inconsistent types "

@@ -6,7 +6,7 @@ import ast
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from emu.tile.ir import Location, Region, Value
 from emu.triton.source import JITCallable
@@ -32,8 +32,8 @@ class Frame:
     """
 
     function: JITCallable
-    outer: dict[str, Any]
-    scope: dict[str, Any]
+    outer: dict[str, object]
+    scope: dict[str, object]
     line: int
     column: int
     caller: Location | None = None
@@ -60,7 +60,7 @@ class Leave:
     """Exit of a function with a value; what the value needs is emitted into the region."""
 
     region: Region
-    value: Any
+    value: object
     node: ast.AST
     location: Location | None
 
@@ -93,7 +93,7 @@ class Bind:
     """A pseudo-statement: give a variable a known value (the index of an unrolled loop)."""
 
     name: str
-    value: Any
+    value: object
 
 
 Statement: TypeAlias = ast.stmt | Bind
@@ -110,7 +110,7 @@ class Tail:
 # Trees are immutable here, and unrolled loops visit the same nodes again and again.
 @functools.lru_cache(maxsize=4096)
 def has_return(node: ast.AST) -> bool:
-    """Return whether a statement contains a ``return`` of the function it stands in."""
+    """Return whether a statement contains a ``return`` of its own function."""
     if isinstance(node, ast.Return):
         return True
     if isinstance(node, ast.expr | ast.FunctionDef | ast.ClassDef):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from emu.tile.ir import Operation, Region, Value
 from emu.tile.ops import Code
@@ -53,16 +52,16 @@ class _Carried:
     """
 
     names: list[str]
-    before: list[Any]
+    before: list[object]
     handles: list[Value]
 
-    def arguments(self, region: Region) -> dict[str, Any]:
+    def arguments(self, region: Region) -> dict[str, object]:
         """Give a region an argument for each handle, and return the variables' values inside."""
         made = [Value(h.type, name=h.name) for h in self.handles]
         region.arguments += made
         return self.of(made)
 
-    def of(self, handles: Sequence[Value]) -> dict[str, Any]:
+    def of(self, handles: Sequence[Value]) -> dict[str, object]:
         """Return the variables' values that consist of other handles."""
         rest = list(handles)
         values = {}
@@ -147,7 +146,7 @@ def _loop(
     build: Callable[[_Carried], tuple[Operation, list[Region]]],
     own: set[str],
 ) -> None:
-    """Append a loop, and give the variables that it carries what it leaves.
+    """Append a loop, and give the carried variables its results.
 
     Args:
         node: The loop.
@@ -182,7 +181,7 @@ def _body(
     state: State,
     node: ast.For | ast.While,
     region: Region,
-    scope: dict[str, Any],
+    scope: dict[str, object],
     carried: _Carried,
 ) -> list[Value]:
     """Visit a body into a region; return the carried handles at its end."""
@@ -196,7 +195,7 @@ def _body(
         state.frame.loops -= 1
 
 
-def _given(state: State, inner: dict[str, Any], carried: _Carried) -> list[Value]:
+def _given(state: State, inner: dict[str, object], carried: _Carried) -> list[Value]:
     handles: list[Value] = []
     again: list[str] = []
     for name, before in zip(carried.names, carried.before, strict=True):
@@ -224,12 +223,12 @@ def _given(state: State, inner: dict[str, Any], carried: _Carried) -> list[Value
 class _Known(Exception):
     """Raised when the condition of a ``while`` is known at compile time."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         super().__init__()
         self.value = value
 
 
-def _changed(name: str, before: Any, now: Any) -> str:
+def _changed(name: str, before: object, now: object) -> str:
     if is_tensor(before) and is_tensor(now):
         return (
             f"Loop-carried variable {name} has initial type {describe(before)} but is re-assigned to "

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
 from emu.triton import language
-from emu.triton.codegen.expressions import unpacked
+from emu.triton.codegen.expressions import arguments_of
 from emu.triton.codegen.state import State
 from emu.triton.codegen.values import (
     cast_to,
@@ -24,14 +25,16 @@ def loop_name(state: State, node: ast.For) -> str:
     """Return the name of a loop's variable.
 
     Raises:
-        UnsupportedLanguageConstruct: The target is no name.
+        UnsupportedLanguageConstruct: The target is not a name.
     """
     if not isinstance(node.target, ast.Name):
         raise state.unsupported(node.target, "the target of a `for` must be a name")
     return node.target.id
 
 
-def _iterator(state: State, node: ast.For) -> tuple[Any, list[Any], dict[str, Any]]:
+def _iterator(
+    state: State, node: ast.For
+) -> tuple[Callable[..., Any], list[object], dict[str, object]]:
     """Return the function that makes a loop's range, its arguments and its keywords."""
     call = node.iter
     function = unwrap(state.visit(call.func)) if isinstance(call, ast.Call) else None
@@ -42,12 +45,7 @@ def _iterator(state: State, node: ast.For) -> tuple[Any, list[Any], dict[str, An
     if node.orelse:
         raise state.unsupported(node.orelse[0], "`else` of a loop is not supported")
     assert isinstance(call, ast.Call)
-    arguments: list[Any] = []
-    for argument in call.args:
-        if isinstance(argument, ast.Starred):
-            arguments += unpacked(state, argument.value)
-        else:
-            arguments.append(state.visit(argument))
+    arguments = arguments_of(state, call.args)
     return function, arguments, {str(k.arg): state.visit(k.value) for k in call.keywords}
 
 

@@ -59,10 +59,10 @@ class State:
     # ---- dispatch
 
     def visit(self, node: ast.AST) -> Any:
-        """Return the value of an expression, or do what a statement says.
+        """Return the value of an expression, or execute a statement.
 
         Raises:
-            CompilationError: It cannot be; the innermost node is the one at fault.
+            CompilationError: The visit failed; the innermost node is the one at fault.
         """
         before = self.builder.location
         if not isinstance(node, _WITHOUT_LOCATION) and hasattr(node, "lineno"):
@@ -116,14 +116,14 @@ class State:
         )
 
     def unsupported(self, node: ast.AST, message: str) -> UnsupportedLanguageConstruct:
-        """Return an error about Python that is no part of the language."""
+        """Return an error about Python that is not part of the language."""
         return self.error(UnsupportedLanguageConstruct, node, message)
 
     # ---- names
 
     @contextlib.contextmanager
-    def inner_scope(self) -> Iterator[dict[str, Any]]:
-        """Forget, at the end of the block, what was assigned inside."""
+    def inner_scope(self) -> Iterator[dict[str, object]]:
+        """Drop the assignments made inside at the end of the block."""
         outer, annotated, lost = self.frame.scope, self.frame.annotated, self.frame.lost
         self.frame.scope = inner = dict(outer)
         self.frame.annotated = set(annotated)
@@ -133,11 +133,11 @@ class State:
         finally:
             self.frame.scope, self.frame.annotated, self.frame.lost = outer, annotated, lost
 
-    def lookup(self, name: str) -> Any:
+    def lookup(self, name: str) -> object:
         """Return the value of a name: a variable, a global that may be used, or a builtin.
 
         Raises:
-            NameError: It means nothing here, or a global that may not be used.
+            NameError: The name is unknown, or that of a global that may not be used.
         """
         found = self.frame.scope.get(name, _MISSING)
         if found is not _MISSING:
@@ -154,14 +154,14 @@ class State:
             hint = ": of Python's builtins kernels have " + ", ".join(sorted(BUILTINS))
         raise NameError(f"{name} is not defined{hint}")
 
-    def set(self, name: str, value: Any) -> None:
+    def set(self, name: str, value: object) -> None:
         """Give a variable a value."""
         if is_tensor(value) and value.handle is not None and not value.handle.name:
             value.handle.name = name
         self.frame.scope[name] = value
         self.frame.lost.pop(name, None)
 
-    def _global(self, name: str, value: Any) -> Any:
+    def _global(self, name: str, value: object) -> object:
         allowed = (
             isinstance(value, constexpr | ModuleType | JITCallable | dtype)
             or name in BUILTINS
@@ -185,7 +185,7 @@ class State:
 
 
 def message_of(error: BaseException) -> str:
-    """Return an error's text, with its kind where that says something."""
+    """Return an error's text, with its class where the text alone is not clear."""
     text = str(error)
     if isinstance(error, _PLAIN_TEXT) and text:
         return text

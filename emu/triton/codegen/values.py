@@ -5,13 +5,13 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
-from emu.triton.language.constants import base_value, constexpr, constexpr_type, unwrap
+from emu.triton.language.constants import base_type, base_value, constexpr, constexpr_type, unwrap
 from emu.triton.language.conversion import cast_to, to_tensor
 from emu.triton.language.promotion import scalar_dtype
 from emu.triton.language.types import dtype, int1, tuple_type
-from emu.triton.language.values import flatten, tensor, tuple
+from emu.triton.language.values import Scalar, flatten, tensor, tuple
 from emu.triton.source import JITCallable
 
 LANGUAGE = ("emu.triton", "triton.language")
@@ -22,25 +22,25 @@ class Mismatch(Exception):
     """Raised when two values cannot be those of one variable."""
 
 
-def is_tensor(value: Any) -> TypeGuard[tensor]:
+def is_tensor(value: object) -> TypeGuard[tensor]:
     """Return whether it is a value of the running program."""
     return isinstance(value, tensor)
 
 
-def is_namedtuple(value: Any) -> bool:
+def is_namedtuple(value: object) -> bool:
     """Return whether it is a class of named tuples."""
     return (
         isinstance(value, type) and issubclass(value, builtins.tuple) and hasattr(value, "_fields")
     )
 
 
-def is_of_language(function: Any) -> bool:
+def is_of_language(function: object) -> bool:
     """Return whether a function or class belongs to the language."""
     module = getattr(function, "__module__", None) or ""
     return bool(getattr(function, "__triton_builtin__", False)) or module.startswith(LANGUAGE)
 
 
-def normalize(value: Any) -> Any:
+def normalize(value: object) -> object:
     """Return a value as variables hold it: numbers and text as constexprs, tuples as the language's."""
     if isinstance(value, base_value | dtype | JITCallable | ModuleType | slice):
         return value
@@ -53,13 +53,13 @@ def normalize(value: Any) -> Any:
     return constexpr(value)
 
 
-def parameter(value: Any) -> Any:
+def parameter(value: object) -> object:
     """Return a value as parameters hold it: a dtype or a function, too, is a constexpr there."""
     value = normalize(value)
     return value if isinstance(value, base_value) else constexpr(value)
 
 
-def assignable(value: Any) -> Any:
+def assignable(value: object) -> object:
     """Return the value of a variable after an assignment: numbers become tensors."""
     if isinstance(value, tuple):
         items = [assignable(v) for v in value.values]
@@ -70,21 +70,22 @@ def assignable(value: Any) -> Any:
     return to_tensor(value) if isinstance(plain, bool | int | float) else value
 
 
-def type_of(value: Any) -> Any:
+def type_of(value: object) -> base_type:
     """Return the type of a value: a tensor's, a tuple's, or that of one known value."""
     if isinstance(value, base_value):
-        return value.type
+        found: base_type = value.type
+        return found
     return constexpr_type(value)
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     """Return the type of a value as text."""
     if isinstance(value, tensor | tuple):
         return str(value.type)
     return f"constexpr[{unwrap(value)}]"
 
 
-def is_same(first: Any, second: Any) -> bool:
+def is_same(first: object, second: object) -> bool:
     """Return whether two values are one and the same, down to the IR's values."""
     if first is second:
         return True
@@ -99,21 +100,21 @@ def is_same(first: Any, second: Any) -> bool:
     return _equal(unwrap(first), unwrap(second))
 
 
-def _equal(first: Any, second: Any) -> bool:
+def _equal(first: object, second: object) -> bool:
     # By type, too: 1, 1.0 and True are equal, but become tensors of different dtypes.
     return type(first) is type(second) and bool(first == second)
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> TypeGuard[constexpr | Scalar]:
     """Return whether it is a number known at compile time, which can become a tensor."""
     return isinstance(unwrap(value), bool | int | float)
 
 
-def common_type(first: Any, second: Any) -> Any:
+def common_type(first: base_type, second: base_type) -> base_type:
     """Return the type that a value of either type can have.
 
     Raises:
-        Mismatch: There is none.
+        Mismatch: No type can hold both.
     """
     if isinstance(first, tuple_type) and isinstance(second, tuple_type):
         if len(first) != len(second) or first.fields != second.fields:
@@ -121,8 +122,11 @@ def common_type(first: Any, second: Any) -> Any:
         return tuple_type(
             [common_type(a, b) for a, b in zip(first, second, strict=True)], first.fields
         )
-    known = isinstance(first, constexpr_type) and isinstance(second, constexpr_type)
-    if known and _equal(first.value, second.value):
+    if (
+        isinstance(first, constexpr_type)
+        and isinstance(second, constexpr_type)
+        and _equal(first.value, second.value)
+    ):
         return first
     first, second = _tensor_type(first), _tensor_type(second)
     if first != second:
@@ -130,17 +134,17 @@ def common_type(first: Any, second: Any) -> Any:
     return first
 
 
-def _tensor_type(type_: Any) -> Any:
+def _tensor_type(type_: base_type) -> base_type:
     if isinstance(type_, constexpr_type) and is_number(type_.value):
         return scalar_dtype(type_.value)
     return type_
 
 
-def fit(value: Any, type_: Any) -> Any:
+def fit(value: object, type_: base_type) -> object:
     """Return the value as one of a type that :func:`common_type` gave; may emit constants.
 
     Raises:
-        Mismatch: It cannot be.
+        Mismatch: The value cannot have the type.
     """
     if isinstance(value, tuple) and isinstance(type_, tuple_type):
         items = [fit(v, t) for v, t in zip(value.values, type_, strict=True)]
@@ -162,7 +166,7 @@ def truth(value: tensor, single: Callable[[tensor], tensor]) -> tensor:
         single: Takes the one element out of a tensor of one element.
 
     Raises:
-        TypeError: It has more than one element.
+        TypeError: The condition has more than one element.
     """
     if value.type.is_block():
         if value.type.numel != 1:
@@ -178,6 +182,7 @@ __all__ = [
     "LANGUAGE",
     "Mismatch",
     "assignable",
+    "base_type",
     "base_value",
     "cast_to",
     "common_type",

@@ -9,5 +9,5 @@ __all__ = ["ASTSource", "CompiledKernel", "GPUTarget", "compile", "triton_key"]
 
 
 def triton_key() -> str:
-    """Return what tells this compiler from all others; torch makes keys of its caches with it."""
+    """Return a text that identifies this compiler; torch uses it in the keys of its caches."""
     return f"emu-{sources_digest()}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 import warnings
-from typing import Any
+from typing import TypeGuard
 
 from emu.tile.ops import Code
-from emu.triton.language.constants import unwrap
+from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder
 from emu.triton.language.conversion import bitcast_to, cast_to, constant, is_number, to_tensor
 from emu.triton.language.promotion import computation_type, scalar_dtype
@@ -19,7 +19,7 @@ from emu.triton.language.types import (
     int1,
     int32,
 )
-from emu.triton.language.values import operation, tensor
+from emu.triton.language.values import Scalar, TensorLike, operation, tensor
 
 Pair = tuple[tensor, tensor]
 
@@ -31,30 +31,31 @@ class PropagateNan(enum.IntEnum):
     ALL = 0xFFFF
 
 
-def operand(x: Any) -> Any:
-    """Return a tensor as it is, anything else as the Python number that it stands for.
+def operand(x: TensorLike) -> tensor | Scalar:
+    """Return a tensor unchanged, anything else as a Python number.
 
     Raises:
-        TypeError: It is no number.
+        TypeError: ``x`` is neither a tensor nor a number.
     """
     if isinstance(x, tensor):
         return x
     value = unwrap(x)
     if not is_number(value):
         to_tensor(value)  # raises
-    return value.item() if hasattr(value, "item") else value
+    number: Scalar = value.item() if hasattr(value, "item") else value
+    return number
 
 
-def _describe(x: Any) -> str:
+def _describe(x: object) -> str:
     return str(x) if isinstance(x, tensor) else f"{x!r} ({scalar_dtype(x)})"
 
 
-def _invalid(what: str, a: Any, b: Any) -> TypeError:
+def _invalid(what: str, a: object, b: object) -> TypeError:
     said = f"{_describe(a)} and {_describe(b)}"
     return TypeError(f"invalid operands of type {said}: cannot {what} them")
 
 
-def _computed(value: Any, to: dtype) -> tensor:
+def _computed(value: tensor | Scalar, to: dtype) -> tensor:
     """Return an operand in the dtype of the computation."""
     if isinstance(value, tensor):
         return cast_to(value, to)
@@ -71,7 +72,7 @@ def _computed(value: Any, to: dtype) -> tensor:
     return constant(value, to)
 
 
-def promoted(what: str, lhs: Any, rhs: Any, division: bool = False) -> Pair:
+def promoted(what: str, lhs: TensorLike, rhs: TensorLike, division: bool = False) -> Pair:
     """Return two operands in their common dtype and shape.
 
     Args:
@@ -82,7 +83,7 @@ def promoted(what: str, lhs: Any, rhs: Any, division: bool = False) -> Pair:
 
     Raises:
         TypeError: The dtypes cannot be combined.
-        ValueError: The shapes cannot, or a number is out of range.
+        ValueError: The shapes cannot be combined, or a number is out of range.
     """
     a, b = operand(lhs), operand(rhs)
     a_type = a.dtype if isinstance(a, tensor) else scalar_dtype(a)
@@ -103,7 +104,7 @@ def promoted(what: str, lhs: Any, rhs: Any, division: bool = False) -> Pair:
     return first, second
 
 
-def promoted_all(what: str, *operands: Any) -> tuple[tensor, ...]:
+def promoted_all(what: str, *operands: TensorLike) -> tuple[tensor, ...]:
     """Return more than two operands in their common dtype and shape.
 
     Numbers are combined with the tensors' common dtype, whatever their order.
@@ -133,15 +134,15 @@ def promoted_all(what: str, *operands: Any) -> tuple[tensor, ...]:
         raise ValueError(f"cannot {what} {said}: {error}") from None
 
 
-def _binary(code: Code, a: tensor, b: tensor, **attributes: Any) -> tensor:
+def _binary(code: Code, a: tensor, b: tensor, **attributes: bool) -> tensor:
     return tensor(builder().binary(code, a.handle, b.handle, **attributes), a.type)
 
 
-def _is_pointer(x: Any) -> bool:
+def _is_pointer(x: object) -> TypeGuard[tensor]:
     return isinstance(x, tensor) and x.dtype.is_ptr()
 
 
-def _moved(what: str, pointer: tensor, offset: Any) -> tensor:
+def _offset_pointer(what: str, pointer: tensor, offset: TensorLike) -> tensor:
     by = to_tensor(operand(offset))
     if not by.dtype.is_int():
         raise TypeError(f"cannot {what} {pointer} and {by}: an offset must be an integer")
@@ -155,7 +156,7 @@ def _moved(what: str, pointer: tensor, offset: Any) -> tensor:
 
 
 @operation
-def add(x: Any, y: Any, sanitize_overflow: Any = True) -> tensor:
+def add(x: TensorLike, y: TensorLike, sanitize_overflow: ConstexprLike[bool] = True) -> tensor:
     """Return ``x + y``; a pointer plus an integer is the pointer moved by that many elements.
 
     Args:
@@ -167,30 +168,30 @@ def add(x: Any, y: Any, sanitize_overflow: Any = True) -> tensor:
     if _is_pointer(x) and _is_pointer(y):
         raise TypeError(f"cannot add two pointers, but got {x} and {y}")
     if _is_pointer(x):
-        return _moved("add", x, y)
+        return _offset_pointer("add", x, y)
     if _is_pointer(y):
-        return _moved("add", y, x)
+        return _offset_pointer("add", y, x)
     return _binary(Code.ADD, *promoted("add", x, y))
 
 
 @operation
-def sub(x: Any, y: Any, sanitize_overflow: Any = True) -> tensor:
+def sub(x: TensorLike, y: TensorLike, sanitize_overflow: ConstexprLike[bool] = True) -> tensor:
     """Return ``x - y``; a pointer minus an integer is the pointer moved back by that many elements."""
     del sanitize_overflow
     if _is_pointer(x) and not _is_pointer(y):
-        return _moved("subtract", x, minus(to_tensor(operand(y))))
+        return _offset_pointer("subtract", x, minus(to_tensor(operand(y))))
     return _binary(Code.SUB, *promoted("subtract", x, y))
 
 
 @operation
-def mul(x: Any, y: Any, sanitize_overflow: Any = True) -> tensor:
+def mul(x: TensorLike, y: TensorLike, sanitize_overflow: ConstexprLike[bool] = True) -> tensor:
     """Return ``x * y``."""
     del sanitize_overflow
     return _binary(Code.MUL, *promoted("multiply", x, y))
 
 
 @operation
-def truediv(x: Any, y: Any) -> tensor:
+def truediv(x: TensorLike, y: TensorLike) -> tensor:
     """Return ``x / y``; of integers and of floats narrower than fp32 in fp32."""
     a, b = promoted("divide", x, y, division=True)
     if a.dtype.is_int():
@@ -199,7 +200,7 @@ def truediv(x: Any, y: Any) -> tensor:
 
 
 @operation
-def floordiv(x: Any, y: Any) -> tensor:
+def floordiv(x: TensorLike, y: TensorLike) -> tensor:
     """Return ``x // y`` of integers, rounded toward zero as in C."""
     a, b = promoted("divide", x, y, division=True)
     if not a.dtype.is_int():
@@ -208,17 +209,22 @@ def floordiv(x: Any, y: Any) -> tensor:
 
 
 @operation
-def mod(x: Any, y: Any) -> tensor:
+def mod(x: TensorLike, y: TensorLike) -> tensor:
     """Return ``x % y`` with the sign of ``x``, as in C."""
     return _binary(Code.REM, *promoted("take the remainder of", x, y, division=True))
 
 
-def fdiv(x: Any, y: Any, ieee_rounding: Any = False, approx: Any = False) -> tensor:
+def fdiv(
+    x: TensorLike,
+    y: TensorLike,
+    ieee_rounding: ConstexprLike[bool] = False,
+    approx: ConstexprLike[bool] = False,
+) -> tensor:
     """Return ``x / y`` of floats, correctly rounded whatever the flags are.
 
     Raises:
-        TypeError: Both are integers.
-        ValueError: Both flags are set, or ``approx`` is and they are not fp32.
+        TypeError: Both operands are integers.
+        ValueError: Both flags are set, or ``approx`` is set and the operands are not fp32.
     """
     a, b = promoted("divide", x, y, division=True)
     if not a.dtype.is_floating():
@@ -230,7 +236,7 @@ def fdiv(x: Any, y: Any, ieee_rounding: Any = False, approx: Any = False) -> ten
     return _binary(Code.DIV, a, b)
 
 
-def div_rn(x: Any, y: Any) -> tensor:
+def div_rn(x: TensorLike, y: TensorLike) -> tensor:
     """Return ``x / y`` of fp32, rounded to nearest even."""
     for given in (x, y):
         if isinstance(given, tensor) and given.dtype != float32:
@@ -241,14 +247,16 @@ def div_rn(x: Any, y: Any) -> tensor:
     return _binary(Code.DIV, a, b)
 
 
-def _nan(propagate_nan: Any) -> dict[str, bool]:
+def _nan_attribute(propagate_nan: ConstexprLike[PropagateNan]) -> dict[str, bool]:
     value = unwrap(propagate_nan)
     if value not in (PropagateNan.NONE, PropagateNan.ALL):
         raise ValueError(f"propagate_nan must be PropagateNan.NONE or ALL, but got {value!r}")
     return {"propagate_nan": value == PropagateNan.ALL}
 
 
-def minimum(x: Any, y: Any, propagate_nan: Any = PropagateNan.NONE) -> tensor:
+def minimum(
+    x: TensorLike, y: TensorLike, propagate_nan: ConstexprLike[PropagateNan] = PropagateNan.NONE
+) -> tensor:
     """Return the smaller of each two elements.
 
     Args:
@@ -258,23 +266,30 @@ def minimum(x: Any, y: Any, propagate_nan: Any = PropagateNan.NONE) -> tensor:
             ``PropagateNan.ALL`` returns NaN. Default: NONE.
     """
     a, b = promoted("take the minimum of", x, y)
-    return _binary(Code.MIN, a, b, **_nan(propagate_nan))
+    return _binary(Code.MIN, a, b, **_nan_attribute(propagate_nan))
 
 
-def maximum(x: Any, y: Any, propagate_nan: Any = PropagateNan.NONE) -> tensor:
+def maximum(
+    x: TensorLike, y: TensorLike, propagate_nan: ConstexprLike[PropagateNan] = PropagateNan.NONE
+) -> tensor:
     """Return the larger of each two elements; ``propagate_nan`` as in :func:`minimum`."""
     a, b = promoted("take the maximum of", x, y)
-    return _binary(Code.MAX, a, b, **_nan(propagate_nan))
+    return _binary(Code.MAX, a, b, **_nan_attribute(propagate_nan))
 
 
-def clamp(x: Any, min: Any, max: Any, propagate_nan: Any = PropagateNan.NONE) -> tensor:
+def clamp(
+    x: TensorLike,
+    min: TensorLike,
+    max: TensorLike,
+    propagate_nan: ConstexprLike[PropagateNan] = PropagateNan.NONE,
+) -> tensor:
     """Return ``x``, but at least ``min`` and at most ``max``; ``propagate_nan`` as in :func:`minimum`."""
     value, low, high = promoted_all("clamp", x, min, max)
-    nan = _nan(propagate_nan)
+    nan = _nan_attribute(propagate_nan)
     return _binary(Code.MIN, _binary(Code.MAX, value, low, **nan), high, **nan)
 
 
-def fma(x: Any, y: Any, z: Any) -> tensor:
+def fma(x: TensorLike, y: TensorLike, z: TensorLike) -> tensor:
     """Return ``x * y + z`` with one rounding; of integers wrapped."""
     a, b, c = promoted_all("multiply and add", x, y, z)
     if not a.dtype.is_floating():
@@ -287,7 +302,7 @@ def minus(x: tensor) -> tensor:
     """Return ``-x``; of integers wrapped.
 
     Raises:
-        TypeError: It is a pointer.
+        TypeError: ``x`` is a pointer.
     """
     if x.dtype.is_ptr():
         raise TypeError(f"cannot negate {x}")
@@ -301,14 +316,14 @@ def invert(x: tensor) -> tensor:
     """Return ``~x``; of int1 the logical not.
 
     Raises:
-        TypeError: It is a float or a pointer.
+        TypeError: ``x`` is a float or a pointer.
     """
     if not x.dtype.is_int():
         raise TypeError(f"cannot invert {x}: only integers have bits to invert")
     return tensor(builder().unary(Code.NOT, x.handle), x.type)
 
 
-def _bits(what: str, x: Any, y: Any) -> Pair:
+def _bits(what: str, x: TensorLike, y: TensorLike) -> Pair:
     a, b = promoted(what, x, y)
     if not a.dtype.is_int():
         raise _invalid(what, operand(x), operand(y))
@@ -316,24 +331,24 @@ def _bits(what: str, x: Any, y: Any) -> Pair:
 
 
 @operation
-def and_(x: Any, y: Any) -> tensor:
+def and_(x: TensorLike, y: TensorLike) -> tensor:
     """Return ``x & y``."""
     return _binary(Code.AND, *_bits("and", x, y))
 
 
 @operation
-def or_(x: Any, y: Any) -> tensor:
+def or_(x: TensorLike, y: TensorLike) -> tensor:
     """Return ``x | y``."""
     return _binary(Code.OR, *_bits("or", x, y))
 
 
 @operation
-def xor_(x: Any, y: Any) -> tensor:
+def xor_(x: TensorLike, y: TensorLike) -> tensor:
     """Return ``x ^ y``."""
     return _binary(Code.XOR, *_bits("xor", x, y))
 
 
-def _check_width(x: Any, by: Any) -> None:
+def _check_width(x: TensorLike, by: TensorLike) -> None:
     count = unwrap(by)
     if isinstance(x, tensor) and isinstance(count, int) and count >= x.dtype.primitive_bitwidth:
         warnings.warn(
@@ -343,7 +358,7 @@ def _check_width(x: Any, by: Any) -> None:
 
 
 @operation
-def shl(x: Any, y: Any) -> tensor:
+def shl(x: TensorLike, y: TensorLike) -> tensor:
     """Return ``x << y``."""
     _check_width(x, y)
     a, b = _bits("shift", x, y)
@@ -353,7 +368,7 @@ def shl(x: Any, y: Any) -> tensor:
 
 
 @operation
-def shr(x: Any, y: Any, by: dtype) -> tensor:
+def shr(x: TensorLike, y: TensorLike, by: dtype) -> tensor:
     """Return ``x >> y``: sign bits come in if the dtype ``by`` is signed."""
     _check_width(x, y)
     a, b = _bits("shift", x, y)
@@ -365,7 +380,7 @@ def shr(x: Any, y: Any, by: dtype) -> tensor:
     return bitcast_to(_binary(Code.SHR, bitcast_to(a, other), bitcast_to(b, other)), a.dtype)
 
 
-def _compared(code: Code, x: Any, y: Any) -> tensor:
+def _compared(code: Code, x: TensorLike, y: TensorLike) -> tensor:
     if _is_pointer(x) and _is_pointer(y):
         if x.dtype != y.dtype:
             raise _invalid("compare", x, y)
@@ -377,42 +392,42 @@ def _compared(code: Code, x: Any, y: Any) -> tensor:
 
 
 @operation
-def equal(x: Any, y: Any) -> tensor:
+def equal(x: TensorLike, y: TensorLike) -> tensor:
     """Return ``x == y``."""
     return _compared(Code.EQ, x, y)
 
 
 @operation
-def not_equal(x: Any, y: Any) -> tensor:
+def not_equal(x: TensorLike, y: TensorLike) -> tensor:
     """Return ``x != y``; true where one is NaN."""
     return _compared(Code.NE, x, y)
 
 
 @operation
-def less_than(x: Any, y: Any) -> tensor:
+def less_than(x: TensorLike, y: TensorLike) -> tensor:
     """Return ``x < y``."""
     return _compared(Code.LT, x, y)
 
 
 @operation
-def less_equal(x: Any, y: Any) -> tensor:
+def less_equal(x: TensorLike, y: TensorLike) -> tensor:
     """Return ``x <= y``."""
     return _compared(Code.LE, x, y)
 
 
 @operation
-def greater_than(x: Any, y: Any) -> tensor:
+def greater_than(x: TensorLike, y: TensorLike) -> tensor:
     """Return ``x > y``."""
     return _compared(Code.GT, x, y)
 
 
 @operation
-def greater_equal(x: Any, y: Any) -> tensor:
+def greater_equal(x: TensorLike, y: TensorLike) -> tensor:
     """Return ``x >= y``."""
     return _compared(Code.GE, x, y)
 
 
-def _condition(x: Any, what: str) -> tensor:
+def _condition(x: TensorLike, what: str) -> tensor:
     condition = to_tensor(x)
     if condition.dtype != int1:
         raise TypeError(f"{what} must have conditions of int1, but got {condition}; compare it")
@@ -420,24 +435,24 @@ def _condition(x: Any, what: str) -> tensor:
 
 
 @operation
-def logical_and(x: Any, y: Any) -> tensor:
+def logical_and(x: TensorLike, y: TensorLike) -> tensor:
     """Return ``x and y`` of conditions; both are evaluated."""
     return and_(_condition(x, "and"), _condition(y, "and"))
 
 
 @operation
-def logical_or(x: Any, y: Any) -> tensor:
+def logical_or(x: TensorLike, y: TensorLike) -> tensor:
     """Return ``x or y`` of conditions; both are evaluated."""
     return or_(_condition(x, "or"), _condition(y, "or"))
 
 
 @operation
-def not_(x: Any) -> tensor:
+def not_(x: TensorLike) -> tensor:
     """Return ``not x`` of a condition."""
     return invert(_condition(x, "not"))
 
 
-def where(condition: Any, x: Any, y: Any) -> tensor:
+def where(condition: TensorLike, x: TensorLike, y: TensorLike) -> tensor:
     """Return the elements of ``x`` where the condition is true, those of ``y`` elsewhere.
 
     Both are evaluated everywhere; mask a load to keep it from reading.
@@ -461,7 +476,7 @@ def where(condition: Any, x: Any, y: Any) -> tensor:
     return tensor(builder().select(chosen.handle, a.handle, b.handle), a.type)
 
 
-def integer_operation(code: Code, x: Any, y: Any) -> tensor:
+def integer_operation(code: Code, x: TensorLike, y: TensorLike) -> tensor:
     """Emit MULHI: the upper half of an unsigned product."""
     a, b = promoted("multiply", x, y)
     if a.dtype.is_bool() or not a.dtype.is_int():

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 from emu.triton.language.arithmetic import fdiv, minimum
-from emu.triton.language.constants import unwrap
+from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.conversion import to_tensor
 from emu.triton.language.mathematics import exp
 from emu.triton.language.reductions import max, sum
-from emu.triton.language.values import member, tensor, tuple
+from emu.triton.language.values import TensorLike, member, tensor, tuple
 
 
 @member
 def softmax(
-    x: Any, dim: Any = None, *, keep_dims: Any = None, ieee_rounding: Any = False
+    x: TensorLike,
+    dim: ConstexprLike[int | None] = None,
+    *,
+    keep_dims: ConstexprLike[bool | None] = None,
+    ieee_rounding: ConstexprLike[bool] = False,
 ) -> tensor:
     """Return exponentials along an axis, divided by their sum; fp32 or fp64 (fp16 and bf16 become fp32).
 
@@ -33,7 +36,9 @@ def softmax(
     return fdiv(numerator, sum(numerator, axis, keep_dims=True), ieee_rounding)
 
 
-def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> tuple:
+def swizzle2d(
+    i: TensorLike, j: TensorLike, size_i: TensorLike, size_j: TensorLike, size_g: TensorLike
+) -> tuple:
     """Renumber the places of a matrix so that groups of rows are walked column by column.
 
     Args:

@@ -1,17 +1,19 @@
-"""Values that are known when a kernel is compiled, and the base of those that are not."""
+"""Values that are known when a kernel is compiled, and the base class of all values."""
 
 from __future__ import annotations
 
 import builtins
 import operator
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
+
+T = TypeVar("T")
 
 
 class base_value:
     """Base of everything that a kernel's variables hold: tensors, tuples, constexprs."""
 
-    type: Any
+    type: Any  # a base_type; some classes compute it
 
 
 class base_type:
@@ -25,7 +27,7 @@ class constexpr_type(base_type):
         value: The value.
     """
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.value = unwrap(value)
 
     def __eq__(self, other: object) -> bool:
@@ -38,8 +40,10 @@ class constexpr_type(base_type):
         return f"constexpr_type[{self.value}]"
 
 
-def _operation(function: Callable[[Any, Any], Any], reflected: bool = False) -> Any:
-    def apply(self: constexpr, other: Any) -> Any:
+def _operation(
+    function: Callable[[Any, Any], object], reflected: bool = False
+) -> Callable[[constexpr, object], Any]:
+    def apply(self: constexpr, other: object) -> object:
         if isinstance(other, base_value) and not isinstance(other, constexpr):
             return NotImplemented  # the tensor's own reflected operator answers
         theirs = unwrap(other)
@@ -61,7 +65,7 @@ class constexpr(base_value):
         type: Its :class:`constexpr_type`.
     """
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         while isinstance(value, constexpr):
             value = value.value
         self.value: Any = value
@@ -101,14 +105,14 @@ class constexpr(base_value):
     def __iter__(self) -> Iterator[Any]:
         return iter(self.value)
 
-    def __contains__(self, item: Any) -> bool:
+    def __contains__(self, item: object) -> bool:
         return unwrap(item) in self.value
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+    def __call__(self, *arguments: object, **keywords: object) -> Any:
         """Call the value."""
         return self.value(*arguments, **keywords)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         return self.value[unwrap(index)]
 
     def __neg__(self) -> constexpr:
@@ -127,11 +131,11 @@ class constexpr(base_value):
         """Return ``not`` of the value."""
         return constexpr(not self.value)
 
-    def logical_and(self, other: Any) -> constexpr:
+    def logical_and(self, other: object) -> constexpr:
         """Return the value ``and`` another, by Python's rules."""
         return constexpr(self.value and unwrap(other))
 
-    def logical_or(self, other: Any) -> constexpr:
+    def logical_or(self, other: object) -> constexpr:
         """Return the value ``or`` another, by Python's rules."""
         return constexpr(self.value or unwrap(other))
 
@@ -167,8 +171,12 @@ class constexpr(base_value):
     __ne__ = _operation(operator.ne)
 
 
-def unwrap(value: Any) -> Any:
-    """Return the Python value of a constexpr, within lists and tuples too; anything else as it is."""
+ConstexprLike: TypeAlias = T | constexpr
+"""A value that must be known when a kernel is compiled: a Python value, or a constexpr of one."""
+
+
+def unwrap(value: object) -> Any:
+    """Return the Python value of a constexpr, also inside lists and tuples; anything else unchanged."""
     if isinstance(value, constexpr):
         return value.value
     if isinstance(value, list):
@@ -178,20 +186,20 @@ def unwrap(value: Any) -> Any:
     return value
 
 
-def _is_sequence(value: Any) -> bool:
+def _is_sequence(value: object) -> bool:
     # A tensor has __iter__, too, to say that it has no items.
     return hasattr(value, "__iter__") and not hasattr(value, "handle")
 
 
-def unwrap_sequence(values: Any) -> list[Any]:
-    """Return the Python values of a constexpr, list or tuple of them; of a scalar a list of one.
+def unwrap_sequence(values: object) -> list[Any]:
+    """Return the Python values of a sequence of constexprs; a scalar gives a list of one.
 
     ``f(x, 4, 8)`` and ``f(x, (4, 8))`` come to the same: the one sequence in a sequence is taken out.
     """
-    values = unwrap(values)
-    if not _is_sequence(values):
-        return [values]
-    items = [unwrap(v) for v in values]
+    given = unwrap(values)
+    if not _is_sequence(given):
+        return [given]
+    items = [unwrap(v) for v in given]
     if len(items) == 1 and _is_sequence(items[0]):
         return unwrap_sequence(items[0])
     return items

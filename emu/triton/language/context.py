@@ -10,11 +10,11 @@ from typing import Any
 
 from emu.tile import ir
 
-Call = Callable[[Any, Sequence[Any]], Any]
+Call = Callable[[Callable[..., Any], Sequence[object]], Any]
 """Emits a function's body in place: ``call(function, arguments)`` returns its value."""
 
 
-def _call(function: Any, arguments: Sequence[Any]) -> Any:
+def _call(function: Callable[..., Any], arguments: Sequence[object]) -> Any:
     return function(*arguments)
 
 
@@ -44,7 +44,7 @@ def current() -> Context:
     """Return the context of the kernel that is being compiled.
 
     Raises:
-        RuntimeError: None is.
+        RuntimeError: No kernel is being compiled.
     """
     context = _current.get()
     if context is None:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from emu.tile import types as tile
-from emu.triton.language.constants import unwrap
+from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder
 from emu.triton.language.promotion import scalar_dtype
 from emu.triton.language.types import dtype, int1, int8, int64, pointer_type
-from emu.triton.language.values import member, tensor
+from emu.triton.language.values import Scalar, TensorLike, member, tensor
 
 _ROUNDINGS = (None, "rtne", "rtz")
 
 
-def is_number(value: Any) -> bool:
-    """Return whether it is a Python number: those do not promote tensors of their kind."""
+def is_number(value: object) -> bool:
+    """Return whether a value is a Python number, which does not promote tensors of its kind."""
     return isinstance(value, numbers.Number)
 
 
@@ -46,7 +45,7 @@ def _rounded(value: float, to: dtype) -> float:
     return float(single)
 
 
-def literal(value: Any, to: dtype) -> bool | int | float:
+def literal(value: Scalar, to: dtype) -> bool | int | float:
     """Return the value that a dtype has for a Python number.
 
     Raises:
@@ -69,20 +68,20 @@ def literal(value: Any, to: dtype) -> bool | int | float:
     return number - (1 << to.int_bitwidth) if number > high else number
 
 
-def constant(value: Any, to: dtype) -> tensor:
+def constant(value: Scalar, to: dtype) -> tensor:
     """Return a scalar of a dtype; the errors are those of :func:`literal`."""
     return tensor(builder().constant(literal(value, to), to.to_ir()), to)
 
 
-def to_tensor(x: Any) -> tensor:
-    """Return a tensor as it is; a number, or a constexpr of one, as a scalar.
+def to_tensor(x: object) -> tensor:
+    """Return a tensor unchanged; convert a number, or a constexpr of one, to a scalar.
 
     A bool becomes ``int1``, an int the first of int32, uint32, int64, uint64 that holds it, a float fp32
     or, where that does not hold it, fp64.
 
     Raises:
-        TypeError: It is no number and no tensor.
-        ValueError: It is an integer that no dtype holds.
+        TypeError: ``x`` is neither a number nor a tensor.
+        ValueError: No dtype holds the integer.
     """
     if isinstance(x, tensor):
         return x
@@ -93,7 +92,12 @@ def to_tensor(x: Any) -> tensor:
 
 
 @member
-def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False) -> tensor:
+def cast(
+    input: TensorLike,
+    dtype: ConstexprLike[_dtype],
+    fp_downcast_rounding: ConstexprLike[str | None] = None,
+    bitcast: ConstexprLike[bool] = False,
+) -> tensor:
     """Convert a tensor to another dtype, or read its bits as another.
 
     Args:
@@ -104,7 +108,7 @@ def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any 
 
     Raises:
         TypeError: There is no such conversion.
-        ValueError: The rounding is none, or the widths differ.
+        ValueError: The rounding mode is unknown, or the widths of a bitcast differ.
     """
     x = to_tensor(input)
     to = unwrap(dtype)
@@ -177,7 +181,7 @@ def bitcast_to(x: tensor, to: dtype) -> tensor:
 
 
 def bytes_of_bools(pointer: tensor) -> tensor:
-    """Return pointers to int1 as pointers to bytes, which hold one each; others as they are."""
+    """Return pointers to int1 as pointers to bytes, each of which holds one; others unchanged."""
     element = pointer.dtype
     assert isinstance(element, pointer_type)
     if element.element_ty != int1:

@@ -9,7 +9,7 @@ The imports are the list: a function of the language is added to them, and ``tl`
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from emu.triton.language.arithmetic import (
@@ -26,6 +26,7 @@ from emu.triton.language.arithmetic import (
     where,
 )
 from emu.triton.language.constants import (
+    ConstexprLike,
     base_type,
     base_value,
     constexpr,
@@ -169,7 +170,7 @@ _unwrap_if_constexpr = unwrap
 CONSTEXPR_0 = constexpr(0)
 
 
-def is_builtin(fn: Any) -> bool:
+def is_builtin(fn: object) -> bool:
     """Return whether it is a function of the language, not one of a program."""
     return getattr(fn, "__module__", "").startswith(__name__.rpartition(".")[0])
 
@@ -180,7 +181,12 @@ def builtin(fn: F) -> F:
     return fn
 
 
-def _folded(name: str, function: Any, args: Any, propagate_nan: Any) -> Any:
+def _folded(
+    name: str,
+    function: Callable[..., tensor],
+    args: Sequence[object],
+    propagate_nan: ConstexprLike[PropagateNan],
+) -> Any:
     given = [a if isinstance(a, base_value) else constexpr(a) for a in args]
     if len(given) == 1 and isinstance(given[0], tuple):
         given = list(given[0])
@@ -194,16 +200,23 @@ def _folded(name: str, function: Any, args: Any, propagate_nan: Any) -> Any:
     return result
 
 
-def builtin_max(*args: Any, propagate_nan: Any = PropagateNan.NONE) -> Any:
-    """Return Python's ``max`` in a program: of constexprs a constexpr, else ``tl.maximum`` of all."""
+def builtin_max(
+    *args: object, propagate_nan: ConstexprLike[PropagateNan] = PropagateNan.NONE
+) -> Any:
+    """Return what Python's ``max`` returns in a program: a constexpr of constexprs, else ``tl.maximum``."""
     return _folded("max", maximum, args, propagate_nan)
 
 
-def builtin_min(*args: Any, propagate_nan: Any = PropagateNan.NONE) -> Any:
-    """Return Python's ``min`` in a program: of constexprs a constexpr, else ``tl.minimum`` of all."""
+def builtin_min(
+    *args: object, propagate_nan: ConstexprLike[PropagateNan] = PropagateNan.NONE
+) -> Any:
+    """Return what Python's ``min`` returns in a program: a constexpr of constexprs, else ``tl.minimum``."""
     return _folded("min", minimum, args, propagate_nan)
 
 
-_OTHERS = {"Any", "Callable", "F", "TypeVar", "annotations", "builtins", "unwrap"}
+_OTHERS = {
+    *("Any", "Callable", "ConstexprLike", "F", "Sequence", "TypeVar"),
+    *("annotations", "builtins", "unwrap"),
+}
 # By way of globals(), as type checkers take a list that is computed for an empty one.
 globals()["__all__"] = sorted(name for name in globals() if name[0] != "_" and name not in _OTHERS)

@@ -1,26 +1,24 @@
-"""Values from nothing: program ids, ranges, constants."""
+"""Values without operands: program ids, ranges, constants."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from emu.triton.language.constants import unwrap
+from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder
 from emu.triton.language.conversion import cast_to, is_number, literal
 from emu.triton.language.shapes import checked_shape, item, wrapped
 from emu.triton.language.types import block_type, int32
 from emu.triton.language.types import dtype as _dtype
-from emu.triton.language.values import tensor
+from emu.triton.language.values import ShapeLike, TensorLike, tensor
 
 
-def _grid_axis(axis: Any) -> int:
+def _grid_axis(axis: ConstexprLike[int]) -> int:
     axis = unwrap(axis)
     if axis not in (0, 1, 2):
         raise ValueError(f"axis must be 0, 1 or 2, but got {axis!r}")
     return int(axis)
 
 
-def program_id(axis: Any) -> tensor:
+def program_id(axis: ConstexprLike[int]) -> tensor:
     """Return the number of this program along an axis of the grid, int32.
 
     Raises:
@@ -29,7 +27,7 @@ def program_id(axis: Any) -> tensor:
     return tensor(builder().program_id(_grid_axis(axis)), int32)
 
 
-def num_programs(axis: Any) -> tensor:
+def num_programs(axis: ConstexprLike[int]) -> tensor:
     """Return the extent of the grid along an axis, int32.
 
     Raises:
@@ -38,16 +36,16 @@ def num_programs(axis: Any) -> tensor:
     return tensor(builder().num_programs(_grid_axis(axis)), int32)
 
 
-def arange(start: Any, end: Any) -> tensor:
-    """Return the int32 numbers from ``start`` to before ``end``.
+def arange(start: ConstexprLike[int], end: ConstexprLike[int]) -> tensor:
+    """Return the int32 numbers from ``start`` up to, but not including, ``end``.
 
     Args:
         start: First, known at compile time.
         end: Exclusive end, known at compile time; the count must be a power of two.
 
     Raises:
-        TypeError: One is not known at compile time.
-        ValueError: One does not fit int32, or the count is none or no power of two.
+        TypeError: ``start`` or ``end`` is not known at compile time.
+        ValueError: ``start`` or ``end`` does not fit int32, or the count is not a power of two.
     """
     first, behind = unwrap(start), unwrap(end)
     for name, value in (("start", first), ("end", behind)):
@@ -66,7 +64,7 @@ def arange(start: Any, end: Any) -> tensor:
     return wrapped(builder().arange(first, behind), int32)
 
 
-def full(shape: Any, value: Any, dtype: Any) -> tensor:
+def full(shape: ShapeLike, value: TensorLike, dtype: ConstexprLike[_dtype]) -> tensor:
     """Return a tensor with one value everywhere.
 
     Args:
@@ -89,11 +87,11 @@ def full(shape: Any, value: Any, dtype: Any) -> tensor:
     return wrapped(builder().splat(single.handle, extents), to)
 
 
-def zeros(shape: Any, dtype: Any) -> tensor:
+def zeros(shape: ShapeLike, dtype: ConstexprLike[_dtype]) -> tensor:
     """Return a tensor of zeros."""
     return full(shape, 0, dtype)
 
 
-def zeros_like(input: Any) -> tensor:
+def zeros_like(input: tensor) -> tensor:
     """Return a tensor of zeros with the shape and dtype of another."""
     return full(input.type.shape, 0, input.dtype)

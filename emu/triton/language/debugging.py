@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import string
-from typing import Any
+from typing import NoReturn, TypeVar
 
 from emu.triton.language.arithmetic import logical_or, not_
-from emu.triton.language.constants import unwrap, unwrap_sequence
+from emu.triton.language.constants import ConstexprLike, unwrap, unwrap_sequence
 from emu.triton.language.context import builder, current
 from emu.triton.language.conversion import cast_to, to_tensor
 from emu.triton.language.types import int1
-from emu.triton.language.values import tensor
+from emu.triton.language.values import ShapeLike, TensorLike, tensor
+
+T = TypeVar("T")
 
 
 class StaticAssertionError(AssertionError):
     """Failure of a ``static_assert``."""
 
 
-def static_assert(cond: Any, msg: Any = "") -> None:
+def static_assert(cond: object, msg: ConstexprLike[str] = "") -> None:
     """Stop compiling with an error unless a condition holds.
 
     Raises:
-        StaticAssertionError: It does not.
-        TypeError: It is not known at compile time.
+        StaticAssertionError: The condition does not hold.
+        TypeError: The condition is not known at compile time.
     """
     if isinstance(cond, tensor):
         raise TypeError(f"a static_assert must be known at compile time, but got {cond}")
@@ -30,7 +32,12 @@ def static_assert(cond: Any, msg: Any = "") -> None:
         raise StaticAssertionError(str(unwrap(msg)))
 
 
-def static_print(*values: Any, sep: Any = " ", end: Any = "\n", **keywords: Any) -> None:
+def static_print(
+    *values: object,
+    sep: ConstexprLike[str] = " ",
+    end: ConstexprLike[str] = "\n",
+    **keywords: object,
+) -> None:
     """Print values while compiling, as Python's ``print`` does."""
     keywords.pop("flush", None)
     write = current().print_ or print
@@ -38,7 +45,9 @@ def static_print(*values: Any, sep: Any = " ", end: Any = "\n", **keywords: Any)
     write(*(unwrap(v) for v in values), sep=unwrap(sep), end=unwrap(end), file=file)
 
 
-def device_assert(cond: Any, msg: Any = "", mask: Any = None) -> None:
+def device_assert(
+    cond: TensorLike, msg: ConstexprLike[str] = "", mask: TensorLike | None = None
+) -> None:
     """Stop the program with an error unless every element of a condition is true.
 
     It has an effect only where assertions are enabled (``debug=True`` or ``TRITON_DEBUG=1``).
@@ -52,12 +61,15 @@ def device_assert(cond: Any, msg: Any = "", mask: Any = None) -> None:
     if not context.debug:
         return
     condition = cast_to(to_tensor(cond), int1)
-    if unwrap(mask) is not None:
-        condition = logical_or(condition, not_(cast_to(to_tensor(mask), int1)))
+    where = unwrap(mask)
+    if where is not None:
+        condition = logical_or(condition, not_(cast_to(to_tensor(where), int1)))
     context.builder.assert_(condition.handle, str(unwrap(msg)))  # noqa: PT009 - no test's assertion
 
 
-def device_print(prefix: Any, *args: Any, hex: Any = False) -> None:
+def device_print(
+    prefix: ConstexprLike[str], *args: TensorLike, hex: ConstexprLike[bool] = False
+) -> None:
     """Print values while the program runs.
 
     Args:
@@ -66,8 +78,8 @@ def device_print(prefix: Any, *args: Any, hex: Any = False) -> None:
         hex: Whether numbers are printed in hexadecimal.
 
     Raises:
-        TypeError: The prefix is no text.
-        ValueError: It has a character that is no printable ASCII.
+        TypeError: The prefix is not a string.
+        ValueError: The prefix has a character that is not printable ASCII.
     """
     text = unwrap(prefix)
     if not isinstance(text, str):
@@ -83,11 +95,11 @@ def device_print(prefix: Any, *args: Any, hex: Any = False) -> None:
 
 
 def debug_barrier() -> None:
-    """Order memory operations: those before it are done before those after it."""
+    """Complete the memory operations before it before any after it begins."""
     builder().barrier()
 
 
-def _hint(name: str, input: Any, values: Any) -> Any:
+def _hint(name: str, input: T, values: ShapeLike) -> T:
     rank = max(1, len(to_tensor(input).extents)) if isinstance(input, tensor) else 1
     given = unwrap_sequence(values)
     if len(given) != rank or not all(isinstance(v, int) for v in given):
@@ -97,34 +109,34 @@ def _hint(name: str, input: Any, values: Any) -> Any:
     return input
 
 
-def multiple_of(input: Any, values: Any) -> Any:
+def multiple_of(input: T, values: ShapeLike) -> T:
     """Promise that the first of each run is a multiple; return ``input``. The promise is not used."""
     return _hint("multiple_of", input, values)
 
 
-def max_contiguous(input: Any, values: Any) -> Any:
+def max_contiguous(input: T, values: ShapeLike) -> T:
     """Promise that elements come in runs of consecutive numbers; return ``input``."""
     return _hint("max_contiguous", input, values)
 
 
-def max_constancy(input: Any, values: Any) -> Any:
+def max_constancy(input: T, values: ShapeLike) -> T:
     """Promise that elements come in runs of equal numbers; return ``input``."""
     return _hint("max_constancy", input, values)
 
 
-def assume(cond: Any) -> None:
+def assume(cond: TensorLike) -> None:
     """Promise that a condition holds; the promise is not used."""
     to_tensor(cond)
 
 
-def expect_zero(x: Any, mask: Any) -> Any:
+def expect_zero(x: TensorLike, mask: TensorLike | None) -> tensor:
     """Promise that elements are 0 where the mask is true; checked where assertions are enabled."""
     value = to_tensor(x)
     device_assert(value == 0, "expect_zero: x must be 0 where mask is true", mask)
     return value
 
 
-def inline_asm_elementwise(*arguments: Any, **keywords: Any) -> tensor:
+def inline_asm_elementwise(*arguments: object, **keywords: object) -> tensor:
     """Refuse: assembly of a GPU cannot run here.
 
     Raises:
@@ -135,8 +147,8 @@ def inline_asm_elementwise(*arguments: Any, **keywords: Any) -> tensor:
     )
 
 
-def map_elementwise(*arguments: Any, **keywords: Any) -> Any:
-    """Refuse: it is not in this version.
+def map_elementwise(*arguments: object, **keywords: object) -> NoReturn:
+    """Refuse: this version does not have it.
 
     Raises:
         NotImplementedError: Always.

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import NoReturn
 
-from emu.triton.language.constants import base_value, constexpr, unwrap
-from emu.triton.language.values import tensor
+from emu.triton.language.constants import ConstexprLike, base_value, constexpr, unwrap
+from emu.triton.language.values import TensorLike, tensor
 
 
 class _Range(base_value):
     """Start, end and step of a loop."""
 
-    def __init__(self, arg1: Any, arg2: Any, step: Any) -> None:
-        self.start: Any = constexpr(0) if arg2 is None else arg1
-        self.end: Any = arg1 if arg2 is None else arg2
-        self.step: Any = constexpr(1) if step is None else step
+    def __init__(self, arg1: TensorLike, arg2: TensorLike | None, step: TensorLike | None) -> None:
+        self.start: TensorLike = constexpr(0) if arg2 is None else arg1
+        self.end: TensorLike = arg1 if arg2 is None else arg2
+        self.step: TensorLike = constexpr(1) if step is None else step
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> NoReturn:
         raise RuntimeError(
             f"tl.{type(self).__name__} can only be looped over in functions decorated with @triton.jit"
         )
@@ -32,17 +31,22 @@ class static_range(_Range):
         step: By default 1.
 
     Raises:
-        TypeError: One is not known at compile time.
+        TypeError: An argument is not known at compile time.
     """
 
-    def __init__(self, arg1: Any, arg2: Any = None, step: Any = None) -> None:
+    def __init__(
+        self,
+        arg1: ConstexprLike[int],
+        arg2: ConstexprLike[int] | None = None,
+        step: ConstexprLike[int] | None = None,
+    ) -> None:
         for name, value in (("arg1", arg1), ("arg2", arg2), ("step", step)):
             if isinstance(value, tensor):
                 raise TypeError(
                     f"{name} of static_range must be known at compile time, but got {value}"
                 )
-        parts = [None if v is None else constexpr(v) for v in (arg1, arg2, step)]
-        super().__init__(*parts)
+        given = [None if v is None else constexpr(v) for v in (arg2, step)]
+        super().__init__(constexpr(arg1), *given)
 
 
 class range(_Range):
@@ -62,15 +66,15 @@ class range(_Range):
 
     def __init__(
         self,
-        arg1: Any,
-        arg2: Any = None,
-        step: Any = None,
-        num_stages: Any = None,
-        loop_unroll_factor: Any = None,
-        disallow_acc_multi_buffer: Any = False,
-        flatten: Any = False,
-        warp_specialize: Any = False,
-        disable_licm: Any = False,
+        arg1: TensorLike,
+        arg2: TensorLike | None = None,
+        step: TensorLike | None = None,
+        num_stages: ConstexprLike[int | None] = None,
+        loop_unroll_factor: ConstexprLike[int | None] = None,
+        disallow_acc_multi_buffer: ConstexprLike[bool] = False,
+        flatten: ConstexprLike[bool] = False,
+        warp_specialize: ConstexprLike[bool] = False,
+        disable_licm: ConstexprLike[bool] = False,
     ) -> None:
         super().__init__(arg1, arg2, step)
         self.num_stages = unwrap(num_stages)
@@ -89,6 +93,6 @@ class condition(base_value):
         disable_licm: Accepted.
     """
 
-    def __init__(self, arg1: Any, disable_licm: Any = False) -> None:
+    def __init__(self, arg1: TensorLike, disable_licm: ConstexprLike[bool] = False) -> None:
         self.condition = arg1
         self.disable_licm = unwrap(disable_licm)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from emu.tile import types as tile
-from emu.triton.language.constants import unwrap
+from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder
 from emu.triton.language.creation import zeros
 from emu.triton.language.shapes import reshape, wrapped
@@ -17,10 +16,11 @@ _INPUTS = ("int8", "uint8", "fp16", "bf16", "fp32", "fp64")
 _PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 
 
-def _checked_inputs(a: Any, b: Any) -> None:
-    for name, x in (("input", a), ("other", b)):
-        if not isinstance(x, tensor) or not x.extents:
-            got = x if isinstance(x, tensor) else repr(unwrap(x))
+def _check_inputs(a: tensor, b: tensor) -> None:
+    given: tuple[tuple[str, object], ...] = ("input", a), ("other", b)
+    for name, operand in given:
+        if not isinstance(operand, tensor) or not operand.extents:
+            got = operand if isinstance(operand, tensor) else repr(unwrap(operand))
             raise TypeError(f"{name} of dot must be a tensor with axes, but got {got}")
     if a.dtype.is_fp8() and b.dtype.is_fp8():
         return
@@ -50,7 +50,9 @@ def _checked_shapes(a: tensor, b: tensor) -> tuple[int, ...]:
     return (*a.extents[:-1], b.extents[-1])
 
 
-def _checked_precision(input_precision: Any, allow_tf32: Any) -> None:
+def _check_precision(
+    input_precision: ConstexprLike[str | None], allow_tf32: ConstexprLike[bool | None]
+) -> None:
     precision, allowed = unwrap(input_precision), unwrap(allow_tf32)
     if precision is not None and allowed is not None:
         raise ValueError(
@@ -81,13 +83,13 @@ def _result_dtype(a: tensor, out: dtype) -> dtype:
 
 
 def dot(
-    input: Any,
-    other: Any,
-    acc: Any = None,
-    input_precision: Any = None,
-    allow_tf32: Any = None,
-    max_num_imprecise_acc: Any = None,
-    out_dtype: Any = None,
+    input: tensor,
+    other: tensor,
+    acc: tensor | None = None,
+    input_precision: ConstexprLike[str | None] = None,
+    allow_tf32: ConstexprLike[bool | None] = None,
+    max_num_imprecise_acc: ConstexprLike[int | None] = None,
+    out_dtype: ConstexprLike[dtype | None] = None,
 ) -> tensor:
     """Multiply matrices: ``acc + input @ other``.
 
@@ -107,10 +109,10 @@ def dot(
 
     Raises:
         TypeError: The dtypes do not fit.
-        ValueError: The shapes do not fit, or a keyword has no such value.
+        ValueError: The shapes do not fit, or a keyword has an unknown value.
     """
-    _checked_precision(input_precision, allow_tf32)
-    _checked_inputs(input, other)
+    _check_precision(input_precision, allow_tf32)
+    _check_inputs(input, other)
     shape = _checked_shapes(input, other)
     start = acc if isinstance(acc, tensor) else unwrap(acc)
     wanted = unwrap(out_dtype)
@@ -140,8 +142,8 @@ def _multiplied(a: tensor, b: tensor, c: tensor, shape: tuple[int, ...]) -> tens
     return reshape(wrapped(builder().dot(left, right, c.handle), c.dtype), shape)
 
 
-def dot_scaled(*arguments: Any, **keywords: Any) -> tensor:
-    """Refuse: products of scaled (microscaling) formats are not in this version.
+def dot_scaled(*arguments: object, **keywords: object) -> tensor:
+    """Refuse: this version has no products of scaled (microscaling) formats.
 
     Raises:
         NotImplementedError: Always.

@@ -8,16 +8,16 @@ from emu.tile.ops import Code
 from emu.triton.language.arithmetic import integer_operation
 from emu.triton.language.context import builder
 from emu.triton.language.conversion import to_tensor
-from emu.triton.language.values import member, tensor
+from emu.triton.language.values import TensorLike, member, tensor
 
 SINGLE_DOUBLE = ("fp32", "fp64")
 
 
-def checked(what: str, x: Any, dtypes: tuple[str, ...] = SINGLE_DOUBLE) -> tensor:
+def checked(what: str, x: TensorLike, dtypes: tuple[str, ...] = SINGLE_DOUBLE) -> tensor:
     """Return a value as a tensor.
 
     Raises:
-        ValueError: Its dtype is not one of those given.
+        ValueError: The dtype is not one of ``dtypes``.
     """
     value = to_tensor(x)
     if value.dtype.name not in dtypes:
@@ -31,79 +31,79 @@ def unary(code: Code, x: tensor) -> tensor:
 
 
 @member
-def exp(x: Any) -> tensor:
+def exp(x: TensorLike) -> tensor:
     """Return the exponential; fp32 or fp64."""
     return unary(Code.EXP, checked("exp", x))
 
 
 @member
-def exp2(x: Any) -> tensor:
+def exp2(x: TensorLike) -> tensor:
     """Return 2 to the power of ``x``; fp32 or fp64."""
     return unary(Code.EXP2, checked("exp2", x))
 
 
 @member
-def log(x: Any) -> tensor:
+def log(x: TensorLike) -> tensor:
     """Return the natural logarithm; fp32 or fp64."""
     return unary(Code.LOG, checked("log", x))
 
 
 @member
-def log2(x: Any) -> tensor:
+def log2(x: TensorLike) -> tensor:
     """Return the logarithm to the base 2; fp32 or fp64."""
     return unary(Code.LOG2, checked("log2", x))
 
 
 @member
-def cos(x: Any) -> tensor:
+def cos(x: TensorLike) -> tensor:
     """Return the cosine; fp32 or fp64."""
     return unary(Code.COS, checked("cos", x))
 
 
 @member
-def sin(x: Any) -> tensor:
+def sin(x: TensorLike) -> tensor:
     """Return the sine; fp32 or fp64."""
     return unary(Code.SIN, checked("sin", x))
 
 
 @member
-def sqrt(x: Any) -> tensor:
+def sqrt(x: TensorLike) -> tensor:
     """Return the square root; fp32 or fp64."""
     return unary(Code.SQRT, checked("sqrt", x))
 
 
 @member
-def sqrt_rn(x: Any) -> tensor:
+def sqrt_rn(x: TensorLike) -> tensor:
     """Return the square root, rounded to nearest even; fp32."""
     return unary(Code.SQRT, checked("sqrt_rn", x, ("fp32",)))
 
 
 @member
-def rsqrt(x: Any) -> tensor:
+def rsqrt(x: TensorLike) -> tensor:
     """Return one over the square root; fp32 or fp64."""
     return unary(Code.RSQRT, checked("rsqrt", x))
 
 
 @member
-def erf(x: Any) -> tensor:
+def erf(x: TensorLike) -> tensor:
     """Return the error function; fp32 or fp64."""
     return unary(Code.ERF, checked("erf", x))
 
 
 @member
-def floor(x: Any) -> tensor:
+def floor(x: TensorLike) -> tensor:
     """Return the largest integer that is not above ``x``; fp32 or fp64."""
     return unary(Code.FLOOR, checked("floor", x))
 
 
 @member
-def ceil(x: Any) -> tensor:
+def ceil(x: TensorLike) -> tensor:
     """Return the smallest integer that is not below ``x``; fp32 or fp64."""
     return unary(Code.CEIL, checked("ceil", x))
 
 
 @member
-def abs(x: Any) -> tensor:
+def abs(x: TensorLike) -> tensor:
     """Return the absolute value; the smallest signed integer stays as it is."""
     value = to_tensor(x)
     if value.dtype.is_ptr():
@@ -112,7 +112,7 @@ def abs(x: Any) -> tensor:
     return value if value.dtype.is_int_unsigned() else unary(Code.ABS, value)
 
 
-def umulhi(x: Any, y: Any) -> tensor:
+def umulhi(x: TensorLike, y: TensorLike) -> tensor:
     """Return the upper half of the unsigned product; int32, int64, uint32 or uint64."""
     for operand in (x, y):
         if isinstance(operand, tensor):
@@ -121,12 +121,12 @@ def umulhi(x: Any, y: Any) -> tensor:
 
 
 @member
-def sigmoid(x: Any) -> tensor:
+def sigmoid(x: TensorLike) -> tensor:
     """Return ``1 / (1 + exp(-x))``; fp32 or fp64."""
     return unary(Code.SIGMOID, checked("sigmoid", x))
 
 
 @member
-def cdiv(x: Any, div: Any) -> Any:
+def cdiv(x: TensorLike, div: TensorLike) -> Any:
     """Return ``x / div`` rounded up, of positive integers; of numbers known at compile time a constexpr."""
     return (x + (div - 1)) // div

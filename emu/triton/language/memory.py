@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NoReturn, Protocol
 
 from emu.tile.ops import Rmw
 from emu.triton.language.arithmetic import operand
-from emu.triton.language.constants import unwrap
+from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder
 from emu.triton.language.conversion import bitcast_to, bytes_of_bools, cast_to, to_tensor
 from emu.triton.language.shapes import broadcast_handle, broadcast_tensors, wrapped
@@ -20,7 +20,7 @@ from emu.triton.language.types import (
     pointer_type,
     void,
 )
-from emu.triton.language.values import member, tensor
+from emu.triton.language.values import TensorLike, member, tensor
 
 _LOAD_CACHE = ("", ".ca", ".cg", ".cs", ".cv")
 _STORE_CACHE = ("", ".wb", ".cg", ".cs", ".wt")
@@ -34,14 +34,14 @@ _BLOCK_POINTERS = (
 )
 
 
-def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+def _check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
     value = unwrap(value)
     if value is not None and value not in allowed:
         said = ", ".join(repr(a) for a in allowed)
         raise ValueError(f"{name} must be one of {said}, but got {value!r}")
 
 
-def _pointer(x: Any, what: str) -> tensor:
+def _pointer(x: object, what: str) -> tensor:
     if not isinstance(x, tensor) or not x.dtype.is_ptr():
         got = str(x) if isinstance(x, tensor) else repr(unwrap(x))
         raise TypeError(f"{what} needs a pointer or a tensor of pointers, but got {got}")
@@ -53,21 +53,21 @@ def _element(pointer: tensor) -> dtype:
     return pointer.dtype.element_ty
 
 
-def _optional(x: Any) -> tensor | None:
+def _optional(x: TensorLike | None) -> tensor | None:
     if isinstance(x, tensor):
         return x
     value = unwrap(x)
     return None if value is None else to_tensor(value)
 
 
-def _mask(x: Any, what: str) -> tensor | None:
+def _mask(x: TensorLike | None, what: str) -> tensor | None:
     mask = _optional(x)
     if mask is not None and mask.dtype != int1:
         raise TypeError(f"mask of {what} must be int1, but got {mask}; compare it with 0")
     return mask
 
 
-def _scalars_only(pointer: tensor, what: str, **others: tensor | None) -> None:
+def _check_scalars(pointer: tensor, what: str, **others: tensor | None) -> None:
     if pointer.extents:
         return
     for name, other in others.items():
@@ -77,20 +77,20 @@ def _scalars_only(pointer: tensor, what: str, **others: tensor | None) -> None:
             )
 
 
-def _no_block_pointer(boundary_check: Any, padding_option: Any) -> None:
+def _refuse_block_pointers(boundary_check: object, padding_option: object) -> None:
     if unwrap(boundary_check) not in (None, (), []) or unwrap(padding_option) not in (None, ""):
         raise NotImplementedError(f"boundary_check and padding_option: {_BLOCK_POINTERS}")
 
 
 def load(
-    pointer: Any,
-    mask: Any = None,
-    other: Any = None,
-    boundary_check: Any = (),
-    padding_option: Any = "",
-    cache_modifier: Any = "",
-    eviction_policy: Any = "",
-    volatile: Any = False,
+    pointer: tensor,
+    mask: TensorLike | None = None,
+    other: TensorLike | None = None,
+    boundary_check: object = (),
+    padding_option: object = "",
+    cache_modifier: ConstexprLike[str | None] = "",
+    eviction_policy: ConstexprLike[str | None] = "",
+    volatile: ConstexprLike[bool] = False,
 ) -> tensor:
     """Read the element that a pointer, or each of a tensor of pointers, points to.
 
@@ -108,42 +108,46 @@ def load(
         The elements, under the shape of the pointers.
 
     Raises:
-        TypeError: That is no pointer, or the mask is not int1.
-        ValueError: ``other`` is given without ``mask``, or shapes do not fit.
+        TypeError: ``pointer`` is not a pointer, or the mask is not int1.
+        ValueError: ``other`` is given without ``mask``, or the shapes do not fit.
     """
     del volatile
-    _no_block_pointer(boundary_check, padding_option)
-    _one_of("cache_modifier", cache_modifier, _LOAD_CACHE)
-    _one_of("eviction_policy", eviction_policy, _EVICTION)
+    _refuse_block_pointers(boundary_check, padding_option)
+    _check_one_of("cache_modifier", cache_modifier, _LOAD_CACHE)
+    _check_one_of("eviction_policy", eviction_policy, _EVICTION)
     at = _pointer(pointer, "load")
     where, instead = _mask(mask, "load"), _optional(other)
     if where is None and instead is not None:
         raise ValueError("other must only be given with a mask, but mask is None")
-    _scalars_only(at, "load", mask=where, other=instead)
+    _check_scalars(at, "load", mask=where, other=instead)
     element = _element(at)
     at = bytes_of_bools(at)
     stored = _element(at)
     if instead is not None:
         # Before the broadcast, while it may still be a scalar.
         instead = cast_to(cast_to(instead, element), stored)
-    given = [v for v in (where, instead) if v is not None]
+    at, *others = _broadcast_to_load(at, [v for v in (where, instead) if v is not None])
+    handle = builder().load(at.handle, *(v.handle for v in others))
+    return cast_to(wrapped(handle, stored), element)
+
+
+def _broadcast_to_load(at: tensor, given: list[tensor]) -> tuple[tensor, ...]:
+    """Return pointers, mask and other value, broadcast to one shape."""
     try:
-        fits = broadcast_tensors(at, *given)
+        return broadcast_tensors(at, *given)
     except ValueError as error:
         said = " and ".join(map(str, given))
         raise ValueError(f"cannot load {at} with {said}: {error}") from None
-    at, handles = fits[0], [v.handle for v in fits[1:]]
-    return cast_to(wrapped(builder().load(at.handle, *handles), stored), element)
 
 
 @member
 def store(
-    pointer: Any,
-    value: Any,
-    mask: Any = None,
-    boundary_check: Any = (),
-    cache_modifier: Any = "",
-    eviction_policy: Any = "",
+    pointer: tensor,
+    value: TensorLike,
+    mask: TensorLike | None = None,
+    boundary_check: object = (),
+    cache_modifier: ConstexprLike[str | None] = "",
+    eviction_policy: ConstexprLike[str | None] = "",
 ) -> tensor:
     """Write the element that a pointer, or each of a tensor of pointers, points to.
 
@@ -156,12 +160,12 @@ def store(
         eviction_policy: Checked, without effect.
 
     Raises:
-        TypeError: That is no pointer, it is const, or the mask is not int1.
-        ValueError: Shapes do not fit.
+        TypeError: ``pointer`` is not a pointer, or const, or the mask is not int1.
+        ValueError: The shapes do not fit.
     """
-    _no_block_pointer(boundary_check, "")
-    _one_of("cache_modifier", cache_modifier, _STORE_CACHE)
-    _one_of("eviction_policy", eviction_policy, _EVICTION)
+    _refuse_block_pointers(boundary_check, "")
+    _check_one_of("cache_modifier", cache_modifier, _STORE_CACHE)
+    _check_one_of("eviction_policy", eviction_policy, _EVICTION)
     at, given, where = _prepared("store", pointer, value, mask)
     at_bytes = bytes_of_bools(at)
     given = cast_to(given, _element(at_bytes))
@@ -171,14 +175,14 @@ def store(
 
 
 def _prepared(
-    what: str, pointer: Any, value: Any, mask: Any
+    what: str, pointer: tensor, value: TensorLike, mask: TensorLike | None
 ) -> tuple[tensor, tensor, tensor | None]:
-    """Return pointer, value (of the element's dtype) and mask under the pointer's shape."""
+    """Return pointer, value (of the element's dtype) and mask, broadcast to the pointer's shape."""
     at, where = _pointer(pointer, what), _mask(mask, what)
     if at.dtype.is_const():
         raise TypeError(f"Cannot store to a constant pointer: {what} got {at}")
     given = to_tensor(value if isinstance(value, tensor) else operand(value))
-    _scalars_only(at, what, value=given, mask=where)
+    _check_scalars(at, what, value=given, mask=where)
     given = cast_to(given, _element(at))
     others = [given] if where is None else [given, where]
     shape = at.extents
@@ -195,9 +199,13 @@ def _prepared(
     return at, others[0], others[1] if where is not None else None
 
 
-def _checked_order(sem: Any, scope: Any, allowed: tuple[str, ...] = _SEMANTICS) -> None:
-    _one_of("sem", sem, allowed)
-    _one_of("scope", scope, _SCOPES)
+def _check_order(
+    sem: ConstexprLike[str | None],
+    scope: ConstexprLike[str | None],
+    allowed: tuple[str, ...] = _SEMANTICS,
+) -> None:
+    _check_one_of("sem", sem, allowed)
+    _check_one_of("scope", scope, _SCOPES)
 
 
 def _check_atomic(what: str, element: dtype) -> None:
@@ -212,9 +220,16 @@ def _check_atomic(what: str, element: dtype) -> None:
         raise TypeError(f"{what} does not support {element}")
 
 
-def _rmw(kind: Rmw, pointer: Any, val: Any, mask: Any, sem: Any, scope: Any) -> tensor:
+def _rmw(
+    kind: Rmw,
+    pointer: tensor,
+    val: TensorLike,
+    mask: TensorLike | None,
+    sem: ConstexprLike[str | None],
+    scope: ConstexprLike[str | None],
+) -> tensor:
     what = f"atomic_{kind.value}"
-    _checked_order(sem, scope)
+    _check_order(sem, scope)
     at, value, where = _prepared(what, pointer, val, mask)
     _check_atomic(what, _element(at))
     handle = None if where is None else where.handle
@@ -223,7 +238,11 @@ def _rmw(kind: Rmw, pointer: Any, val: Any, mask: Any, sem: Any, scope: Any) -> 
 
 @member
 def atomic_add(
-    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+    pointer: tensor,
+    val: TensorLike,
+    mask: TensorLike | None = None,
+    sem: ConstexprLike[str | None] = None,
+    scope: ConstexprLike[str | None] = None,
 ) -> tensor:
     """Add to memory, each element atomically; return what was there before.
 
@@ -235,62 +254,59 @@ def atomic_add(
         scope: ``"gpu"`` (the default), ``"cta"`` or ``"sys"``.
 
     Raises:
-        TypeError: That is no pointer, or the dtype has no such operation.
-        ValueError: Shapes do not fit, or ``sem`` or ``scope`` is none of these.
+        TypeError: ``pointer`` is not a pointer, or the dtype has no such operation.
+        ValueError: The shapes do not fit, or ``sem`` or ``scope`` is unknown.
     """
     return _rmw(Rmw.ADD, pointer, val, mask, sem, scope)
 
 
+class AtomicFunction(Protocol):
+    """Function with the parameters of :func:`atomic_add`."""
+
+    def __call__(
+        self,
+        pointer: tensor,
+        val: TensorLike,
+        mask: TensorLike | None = None,
+        sem: ConstexprLike[str | None] = None,
+        scope: ConstexprLike[str | None] = None,
+    ) -> tensor:
+        """Change memory, each element atomically; return what was there before."""
+
+
+def _atomic(kind: Rmw, what: str) -> AtomicFunction:
+    """Make the function of the language for a kind of atomic operation."""
+
+    def function(
+        pointer: tensor,
+        val: TensorLike,
+        mask: TensorLike | None = None,
+        sem: ConstexprLike[str | None] = None,
+        scope: ConstexprLike[str | None] = None,
+    ) -> tensor:
+        return _rmw(kind, pointer, val, mask, sem, scope)
+
+    function.__name__ = function.__qualname__ = f"atomic_{kind.value}"
+    function.__doc__ = f"{what} atomically; otherwise as :func:`atomic_add`."
+    return member(function)
+
+
+atomic_max = _atomic(Rmw.MAX, "Store the larger value")
+atomic_min = _atomic(Rmw.MIN, "Store the smaller value")
+atomic_and = _atomic(Rmw.AND, "Store the bitwise and")
+atomic_or = _atomic(Rmw.OR, "Store the bitwise or")
+atomic_xor = _atomic(Rmw.XOR, "Store the bitwise exclusive or")
+atomic_xchg = _atomic(Rmw.EXCHANGE, "Store the value")
+
+
 @member
-def atomic_max(
-    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+def atomic_cas(
+    pointer: tensor,
+    cmp: TensorLike,
+    val: TensorLike,
+    sem: ConstexprLike[str | None] = None,
+    scope: ConstexprLike[str | None] = None,
 ) -> tensor:
-    """Store the larger value atomically; otherwise as :func:`atomic_add`."""
-    return _rmw(Rmw.MAX, pointer, val, mask, sem, scope)
-
-
-@member
-def atomic_min(
-    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
-) -> tensor:
-    """Store the smaller value atomically; otherwise as :func:`atomic_add`."""
-    return _rmw(Rmw.MIN, pointer, val, mask, sem, scope)
-
-
-@member
-def atomic_and(
-    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
-) -> tensor:
-    """Store the bitwise and atomically; otherwise as :func:`atomic_add`."""
-    return _rmw(Rmw.AND, pointer, val, mask, sem, scope)
-
-
-@member
-def atomic_or(
-    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
-) -> tensor:
-    """Store the bitwise or atomically; otherwise as :func:`atomic_add`."""
-    return _rmw(Rmw.OR, pointer, val, mask, sem, scope)
-
-
-@member
-def atomic_xor(
-    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
-) -> tensor:
-    """Store the bitwise exclusive or atomically; otherwise as :func:`atomic_add`."""
-    return _rmw(Rmw.XOR, pointer, val, mask, sem, scope)
-
-
-@member
-def atomic_xchg(
-    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
-) -> tensor:
-    """Store the value atomically; otherwise as :func:`atomic_add`."""
-    return _rmw(Rmw.EXCHANGE, pointer, val, mask, sem, scope)
-
-
-@member
-def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None) -> tensor:
     """Write ``val`` where memory holds ``cmp``, each element atomically; return what was there before.
 
     Elements are compared as bits: of floats, NaN equals itself and -0 differs from 0.
@@ -303,7 +319,7 @@ def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = N
         sem: As of :func:`atomic_add`.
         scope: As of :func:`atomic_add`.
     """
-    _checked_order(sem, scope)
+    _check_order(sem, scope)
     at, expected, _ = _prepared("atomic_cas", pointer, cmp, None)
     _, new, _ = _prepared("atomic_cas", pointer, val, None)
     element = _element(at)
@@ -316,19 +332,28 @@ def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = N
 
 
 @member
-def atomic_load(pointer: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
+def atomic_load(
+    pointer: tensor,
+    mask: TensorLike | None = None,
+    sem: ConstexprLike[str | None] = None,
+    scope: ConstexprLike[str | None] = None,
+) -> tensor:
     """Read, each element atomically; ``sem`` is ``"acquire"`` (the default) or ``"relaxed"``."""
-    _checked_order(sem, scope, ("acquire", "relaxed"))
+    _check_order(sem, scope, ("acquire", "relaxed"))
     _number(_pointer(pointer, "atomic_load"), "atomic_load")
     return load(pointer, mask)
 
 
 @member
 def atomic_store(
-    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+    pointer: tensor,
+    val: TensorLike,
+    mask: TensorLike | None = None,
+    sem: ConstexprLike[str | None] = None,
+    scope: ConstexprLike[str | None] = None,
 ) -> tensor:
     """Write, each element atomically; ``sem`` is ``"release"`` (the default) or ``"relaxed"``."""
-    _checked_order(sem, scope, ("release", "relaxed"))
+    _check_order(sem, scope, ("release", "relaxed"))
     _number(_pointer(pointer, "atomic_store"), "atomic_store")
     return store(pointer, val, mask)
 
@@ -340,9 +365,13 @@ def _number(pointer: tensor, what: str) -> None:
 
 @member
 def atomic_poll(
-    pointer: Any, expected_value: Any, sem: Any = None, scope: Any = None, timeout_ns: Any = None
+    pointer: tensor,
+    expected_value: TensorLike,
+    sem: ConstexprLike[str | None] = None,
+    scope: ConstexprLike[str | None] = None,
+    timeout_ns: ConstexprLike[int] | None = None,
 ) -> tensor:
-    """Refuse: polling memory inside of one operation is not in this version.
+    """Refuse: this version cannot poll memory in one operation.
 
     Raises:
         NotImplementedError: Always.
@@ -350,7 +379,7 @@ def atomic_poll(
     raise NotImplementedError("tl.atomic_poll is not in emu yet; loop over tl.atomic_load")
 
 
-def make_block_ptr(*arguments: Any, **keywords: Any) -> tensor:
+def make_block_ptr(*arguments: object, **keywords: object) -> tensor:
     """Refuse, as in Triton 3.9.
 
     Raises:
@@ -359,7 +388,7 @@ def make_block_ptr(*arguments: Any, **keywords: Any) -> tensor:
     raise NotImplementedError(f"tl.make_block_ptr: {_BLOCK_POINTERS}")
 
 
-def advance(*arguments: Any, **keywords: Any) -> tensor:
+def advance(*arguments: object, **keywords: object) -> tensor:
     """Refuse, as in Triton 3.9.
 
     Raises:
@@ -368,8 +397,8 @@ def advance(*arguments: Any, **keywords: Any) -> tensor:
     raise NotImplementedError(f"tl.advance: {_BLOCK_POINTERS}")
 
 
-def make_tensor_descriptor(*arguments: Any, **keywords: Any) -> Any:
-    """Refuse: tensor descriptors are not in this version.
+def make_tensor_descriptor(*arguments: object, **keywords: object) -> NoReturn:
+    """Refuse: this version has no tensor descriptors.
 
     Raises:
         NotImplementedError: Always.

@@ -1,9 +1,8 @@
-"""Promotion: the dtype that an operation between two dtypes computes in."""
+"""Promotion: the dtype in which an operation on two dtypes is computed."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from emu.triton.language.types import (
     bfloat16,
@@ -22,12 +21,12 @@ _SMALLEST_F32 = 2.0**-126
 _LARGEST_F32 = (2 - 2.0**-23) * 2.0**127
 
 
-def scalar_dtype(value: Any) -> dtype:
+def scalar_dtype(value: object) -> dtype:
     """Return the dtype of a Python number: the smallest of 32 or 64 bits that holds it.
 
     Raises:
-        ValueError: It is an integer that no dtype holds.
-        TypeError: It is no number.
+        ValueError: No dtype holds the integer.
+        TypeError: The value is not a number.
     """
     if isinstance(value, bool):
         return int1
@@ -64,24 +63,15 @@ def computation_type(
         division: Whether this is ``/``, ``//`` or ``%``, for which floats are fp32 at least.
 
     Raises:
-        TypeError: One is no number, or integers that are divided differ in their signedness.
+        TypeError: An operand is not a number, or integers that are divided differ in their signedness.
     """
     if a_is_scalar != b_is_scalar:
         number, other = (a, b) if a_is_scalar else (b, a)
         if number.kind().value <= other.kind().value:
             a = b = other
-    if float64 in (a, b):
-        return float64
-    if division and (a.is_floating() or b.is_floating()):
-        return float32
-    if float32 in (a, b):
-        return float32
-    if float16 in (a, b):
-        return float16
-    if bfloat16 in (a, b):
-        return bfloat16 if a == b else float32
-    if a.is_fp8() and b.is_fp8():
-        return a if a == b else float16
+    common = _common_float(a, b, division)
+    if common is not None:
+        return common
     if not (a.is_int() and b.is_int()):
         raise TypeError(f"unexpected type {a} and {b}; cast one of them")
     if division and a.int_signedness != b.int_signedness:
@@ -90,3 +80,20 @@ def computation_type(
             "cast one of them"
         )
     return integer_promote(a, b)
+
+
+def _common_float(a: dtype, b: dtype, division: bool) -> dtype | None:
+    """Return the float dtype of two operands; None where neither is a float, or one alone is fp8."""
+    both = (a, b)
+    if float64 in both:
+        return float64
+    if float32 in both or (division and any(t.is_floating() for t in both)):
+        return float32
+    if float16 in both:
+        return float16
+    if bfloat16 in both:
+        # Beside any other dtype, an integer too, bf16 becomes fp32, as in Triton.
+        return bfloat16 if a == b else float32
+    if all(t.is_fp8() for t in both):
+        return a if a == b else float16
+    return None

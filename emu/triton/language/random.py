@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from emu.triton.language.arithmetic import maximum, mul, where
-from emu.triton.language.constants import constexpr, unwrap
+from emu.triton.language.constants import ConstexprLike, constexpr, unwrap
 from emu.triton.language.conversion import cast, cast_to, to_tensor
 from emu.triton.language.creation import full
 from emu.triton.language.mathematics import cos, log, sin, sqrt, umulhi
 from emu.triton.language.types import dtype, int32, int64, uint32, uint64
-from emu.triton.language.values import tensor, tuple
+from emu.triton.language.values import TensorLike, tensor, tuple
 
 N_ROUNDS_DEFAULT = constexpr(10)
 """Default number of rounds of Philox."""
@@ -28,7 +26,13 @@ _CONSTANTS = {
 
 
 def philox_impl(
-    c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any, n_rounds: Any = N_ROUNDS_DEFAULT
+    c0: TensorLike,
+    c1: TensorLike,
+    c2: TensorLike,
+    c3: TensorLike,
+    k0: TensorLike,
+    k1: TensorLike,
+    n_rounds: ConstexprLike[int] = N_ROUNDS_DEFAULT,
 ) -> tuple:
     """Run rounds of Philox 4x32 or 4x64.
 
@@ -45,7 +49,7 @@ def philox_impl(
         Four words.
 
     Raises:
-        TypeError: The dtype is another.
+        TypeError: The dtype is neither uint32 nor uint64.
     """
     counter = [to_tensor(c) for c in (c0, c1, c2, c3)]
     if counter[0].dtype.name not in _CONSTANTS:
@@ -62,7 +66,12 @@ def philox_impl(
 
 
 def philox(
-    seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: Any = N_ROUNDS_DEFAULT
+    seed: TensorLike,
+    c0: TensorLike,
+    c1: TensorLike,
+    c2: TensorLike,
+    c3: TensorLike,
+    n_rounds: ConstexprLike[int] = N_ROUNDS_DEFAULT,
 ) -> tuple:
     """Run Philox with a seed as its key.
 
@@ -78,7 +87,7 @@ def philox(
         Four words, uint32 or uint64.
 
     Raises:
-        TypeError: The seed is no integer, or the counter's width is another.
+        TypeError: The seed is not an integer, or the counter's width is not 32 or 64 bits.
     """
     key = to_tensor(seed)
     if not key.dtype.is_int():
@@ -96,7 +105,9 @@ def philox(
     return philox_impl(w0, w1, w2, w3, low, high, n_rounds)
 
 
-def randint4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tuple:
+def randint4x(
+    seed: TensorLike, offset: TensorLike, n_rounds: ConstexprLike[int] = N_ROUNDS_DEFAULT
+) -> tuple:
     """Return four tensors of random uint32.
 
     Args:
@@ -113,17 +124,19 @@ def randint4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tuple
     return philox(seed, low, high, zero, zero, n_rounds)
 
 
-def randint(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tensor:
+def randint(
+    seed: TensorLike, offset: TensorLike, n_rounds: ConstexprLike[int] = N_ROUNDS_DEFAULT
+) -> tensor:
     """Return random uint32; arguments as of :func:`randint4x`."""
     result: tensor = randint4x(seed, offset, n_rounds).values[0]
     return result
 
 
-def uint_to_uniform_float(x: Any) -> tensor:
+def uint_to_uniform_float(x: TensorLike) -> tensor:
     """Turn random integers of 32 or 64 bits into fp32 in [0, 1).
 
     Raises:
-        TypeError: They are of another width.
+        TypeError: The integers have another width.
     """
     bits = to_tensor(x)
     if bits.dtype.name not in ("int32", "uint32", "int64", "uint64"):
@@ -135,24 +148,30 @@ def uint_to_uniform_float(x: Any) -> tensor:
     return where(signed < 0, ~signed, signed) * scale
 
 
-def rand(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tensor:
+def rand(
+    seed: TensorLike, offset: TensorLike, n_rounds: ConstexprLike[int] = N_ROUNDS_DEFAULT
+) -> tensor:
     """Return random fp32, uniform in [0, 1); arguments as of :func:`randint4x`."""
     return uint_to_uniform_float(randint(seed, offset, n_rounds))
 
 
-def rand4x(seed: Any, offsets: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tuple:
+def rand4x(
+    seed: TensorLike, offsets: TensorLike, n_rounds: ConstexprLike[int] = N_ROUNDS_DEFAULT
+) -> tuple:
     """Return four tensors of random fp32, uniform in [0, 1); arguments as of :func:`randint4x`."""
     return tuple([uint_to_uniform_float(i) for i in randint4x(seed, offsets, n_rounds)])
 
 
-def pair_uniform_to_normal(u1: Any, u2: Any) -> tuple:
+def pair_uniform_to_normal(u1: TensorLike, u2: TensorLike) -> tuple:
     """Turn two uniform tensors into two normal ones (Box and Muller)."""
     angle = 6.283185307179586 * u2
     radius = sqrt(-2.0 * log(maximum(1.0e-7, u1)))
     return tuple([radius * cos(angle), radius * sin(angle)])
 
 
-def randn(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tensor:
+def randn(
+    seed: TensorLike, offset: TensorLike, n_rounds: ConstexprLike[int] = N_ROUNDS_DEFAULT
+) -> tensor:
     """Return random fp32 of the standard normal distribution; arguments as of :func:`randint4x`."""
     first, second, *_ = randint4x(seed, offset, n_rounds)
     uniform = uint_to_uniform_float(first), uint_to_uniform_float(second)
@@ -160,7 +179,9 @@ def randn(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tensor:
     return result
 
 
-def randn4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tuple:
+def randn4x(
+    seed: TensorLike, offset: TensorLike, n_rounds: ConstexprLike[int] = N_ROUNDS_DEFAULT
+) -> tuple:
     """Return four tensors of fp32 of the standard normal distribution; arguments as of :func:`randint4x`."""
     u1, u2, u3, u4 = rand4x(seed, offset, n_rounds)
     return pair_uniform_to_normal(u1, u2) + pair_uniform_to_normal(u3, u4)

@@ -8,7 +8,7 @@ from typing import Any
 
 from emu.tile import ir
 from emu.triton.language.arithmetic import add, and_, maximum, minimum, not_equal, or_, where, xor_
-from emu.triton.language.constants import unwrap
+from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder, current
 from emu.triton.language.conversion import cast_to, to_tensor
 from emu.triton.language.creation import arange
@@ -22,31 +22,35 @@ from emu.triton.language.shapes import (
 )
 from emu.triton.language.types import dtype as _dtype
 from emu.triton.language.types import float32, int32, uint32
-from emu.triton.language.values import flatten, member, tensor, tuple
+from emu.triton.language.values import TensorLike, TensorTuple, flatten, member, tensor, tuple
 
-Combine = Callable[..., Any]
+Combine = Callable[..., tensor | tuple | builtins.tuple[tensor, ...]]
+"""Emits a combine function: takes the scalars of one side, then those of the other."""
+
 _OWN = __name__.rpartition(".")[0]
 
 
-def body_of(function: Any) -> Combine:
-    """Return a function that emits a combine function's body: the language's own are plain functions.
+def body_of(function: object) -> Combine:
+    """Return a function that emits a combine function's body; the language's own functions do so themselves.
 
     Python's ``max`` and ``min`` stand for ``tl.maximum`` and ``tl.minimum``.
     """
-    function = unwrap(function)
-    if function is builtins.max:
+    plain = unwrap(function)
+    if plain is builtins.max:
         return maximum
-    if function is builtins.min:
+    if plain is builtins.min:
         return minimum
-    if getattr(function, "__module__", "").startswith(_OWN):
-        result: Combine = function
-        return result
+    if getattr(plain, "__module__", "").startswith(_OWN):
+        own: Combine = plain
+        return own
     call = current().call
-    return lambda *arguments: call(function, list(arguments))
+    return lambda *arguments: call(plain, list(arguments))
 
 
-def combining(elements: Sequence[_dtype], combine: Combine, what: str) -> Callable[..., Any]:
-    """Return a builder's combine function from one of tensors.
+def combining(
+    elements: Sequence[_dtype], combine: Combine, what: str
+) -> Callable[..., list[ir.Value]]:
+    """Convert a combine function of tensors to one of the builder's values.
 
     Args:
         elements: Dtypes of the tensors that are combined.
@@ -69,37 +73,54 @@ def combining(elements: Sequence[_dtype], combine: Combine, what: str) -> Callab
     return build
 
 
-def inputs_of(input: Any, what: str) -> builtins.tuple[list[tensor], bool]:
-    """Return the tensors of an input, which have one shape, and whether it is a single one."""
+def inputs_of(input: TensorLike | TensorTuple, what: str) -> builtins.tuple[list[tensor], bool]:
+    """Return the tensors of an input, and whether the input is a single tensor."""
     single = isinstance(input, tensor)
-    tensors = [to_tensor(t) for t in ([input] if single else unwrap(input))]
+    tensors = [input] if isinstance(input, tensor) else [to_tensor(t) for t in unwrap(input)]
     if not tensors or any(t.extents != tensors[0].extents for t in tensors):
         said = ", ".join(map(str, tensors))
         raise ValueError(f"{what} needs tensors of one shape, but got {said or 'none'}")
     return tensors, single
 
 
-def _reduced(input: Any, axis: Any, combine: Combine, keep_dims: Any) -> Any:
-    tensors, single = inputs_of(input, "a reduction")
-    axis, keep = unwrap(axis), unwrap(keep_dims)
+def _reduced(
+    tensors: Sequence[tensor],
+    axis: ConstexprLike[int | None],
+    combine: Combine,
+    keep_dims: ConstexprLike[bool],
+) -> list[tensor]:
+    """Reduce tensors of one shape together; one of them alone goes by :func:`_reduced_one`."""
+    where, keep = unwrap(axis), unwrap(keep_dims)
     rank = len(tensors[0].extents)
-    if axis is None:
+    if where is None:
         if not rank:
-            return input
+            return list(tensors)
         tensors, along = [ravel(t) for t in tensors], 0
     else:
-        along = checked_axis(axis, rank)
+        along = checked_axis(where, rank)
     build = combining([t.dtype for t in tensors], combine, "a reduction")
     handles = builder().reduce([t.handle for t in tensors], along, build)
     results = [wrapped(h, t.dtype) for h, t in zip(handles, tensors, strict=True)]
     if keep:
-        kept = [*range(rank)] if axis is None else [along]
+        kept = [*range(rank)] if where is None else [along]
         results = [expand_dims(r, kept) for r in results]
-    return results[0] if single else tuple(results)
+    return results
+
+
+def _reduced_one(
+    x: tensor, axis: ConstexprLike[int | None], combine: Combine, keep_dims: ConstexprLike[bool]
+) -> tensor:
+    (result,) = _reduced([x], axis, combine, keep_dims)
+    return result
 
 
 @member
-def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> Any:
+def reduce(
+    input: TensorLike | TensorTuple,
+    axis: ConstexprLike[int | None],
+    combine_fn: ConstexprLike[Callable[..., object]],
+    keep_dims: ConstexprLike[bool] = False,
+) -> Any:
     """Combine all elements along an axis.
 
     Args:
@@ -113,25 +134,31 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> An
         A tensor, or a tuple of as many.
 
     Raises:
-        TypeError: The function gives other dtypes.
+        TypeError: The function returns other dtypes.
         ValueError: There is no such axis, or the shapes differ.
     """
-    return _reduced(input, axis, body_of(combine_fn), keep_dims)
+    tensors, single = inputs_of(input, "a reduction")
+    results = _reduced(tensors, axis, body_of(combine_fn), keep_dims)
+    return results[0] if single else tuple(results)
 
 
-def sum_dtype(of: _dtype, wanted: Any) -> _dtype:
-    """Return the dtype of a sum: integers narrower than 32 bits add up in 32."""
-    wanted = unwrap(wanted)
-    if wanted is not None:
-        result: _dtype = wanted
-        return result
+def sum_dtype(of: _dtype, wanted: ConstexprLike[_dtype | None]) -> _dtype:
+    """Return the dtype of a sum: integers narrower than 32 bits are added in 32 bits."""
+    given: _dtype | None = unwrap(wanted)
+    if given is not None:
+        return given
     if of.is_int() and of.int_bitwidth < 32:
         return int32 if of.is_int_signed() else uint32
     return of
 
 
 @member
-def sum(input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None) -> tensor:
+def sum(
+    input: TensorLike,
+    axis: ConstexprLike[int | None] = None,
+    keep_dims: ConstexprLike[bool] = False,
+    dtype: ConstexprLike[_dtype | None] = None,
+) -> tensor:
     """Sum along an axis, or of all elements.
 
     Args:
@@ -143,8 +170,7 @@ def sum(input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None)
     """
     x = to_tensor(input)
     x = cast_to(x, sum_dtype(x.dtype, dtype))
-    result: tensor = _reduced(x, axis, add, keep_dims)
-    return result
+    return _reduced_one(x, axis, add, keep_dims)
 
 
 def _widened(x: tensor) -> tensor:
@@ -174,7 +200,11 @@ def _with_index(larger: bool, tie_break_left: bool) -> Combine:
 
 
 def _indexed(
-    input: Any, axis: Any, keep_dims: Any, larger: bool, tie_break_left: Any
+    input: TensorLike,
+    axis: ConstexprLike[int | None],
+    keep_dims: ConstexprLike[bool],
+    larger: bool,
+    tie_break_left: ConstexprLike[bool],
 ) -> builtins.tuple[tensor, tensor]:
     x = to_tensor(input)
     if unwrap(axis) is None:
@@ -192,20 +222,26 @@ def _indexed(
 
 
 def _extreme(
-    input: Any, axis: Any, return_indices: Any, tie_break_left: Any, keep_dims: Any, larger: bool
+    input: TensorLike,
+    axis: ConstexprLike[int | None],
+    return_indices: ConstexprLike[bool],
+    tie_break_left: ConstexprLike[bool],
+    keep_dims: ConstexprLike[bool],
+    larger: bool,
 ) -> Any:
     if unwrap(return_indices):
         return tuple(_indexed(input, axis, keep_dims, larger, tie_break_left))
-    return _reduced(_widened(to_tensor(input)), axis, _larger if larger else _smaller, keep_dims)
+    combine = _larger if larger else _smaller
+    return _reduced_one(_widened(to_tensor(input)), axis, combine, keep_dims)
 
 
 @member
 def max(
-    input: Any,
-    axis: Any = None,
-    return_indices: Any = False,
-    return_indices_tie_break_left: Any = True,
-    keep_dims: Any = False,
+    input: TensorLike,
+    axis: ConstexprLike[int | None] = None,
+    return_indices: ConstexprLike[bool] = False,
+    return_indices_tie_break_left: ConstexprLike[bool] = True,
+    keep_dims: ConstexprLike[bool] = False,
 ) -> Any:
     """Return the largest element along an axis, or of all; NaNs are ignored where there is a number.
 
@@ -222,18 +258,23 @@ def max(
 
 @member
 def min(
-    input: Any,
-    axis: Any = None,
-    return_indices: Any = False,
-    return_indices_tie_break_left: Any = True,
-    keep_dims: Any = False,
+    input: TensorLike,
+    axis: ConstexprLike[int | None] = None,
+    return_indices: ConstexprLike[bool] = False,
+    return_indices_tie_break_left: ConstexprLike[bool] = True,
+    keep_dims: ConstexprLike[bool] = False,
 ) -> Any:
     """Return the smallest element along an axis, or of all; otherwise as :func:`max`."""
     return _extreme(input, axis, return_indices, return_indices_tie_break_left, keep_dims, False)
 
 
 @member
-def argmax(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> tensor:
+def argmax(
+    input: TensorLike,
+    axis: ConstexprLike[int],
+    tie_break_left: ConstexprLike[bool] = True,
+    keep_dims: ConstexprLike[bool] = False,
+) -> tensor:
     """Return the index of the largest element along an axis, int32; NaNs are ignored where there is a number.
 
     Args:
@@ -246,12 +287,17 @@ def argmax(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = F
 
 
 @member
-def argmin(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> tensor:
+def argmin(
+    input: TensorLike,
+    axis: ConstexprLike[int],
+    tie_break_left: ConstexprLike[bool] = True,
+    keep_dims: ConstexprLike[bool] = False,
+) -> tensor:
     """Return the index of the smallest element along an axis, int32; otherwise as :func:`argmax`."""
     return _indexed(input, axis, keep_dims, False, tie_break_left)[1]
 
 
-def _integers(what: str, x: Any) -> tensor:
+def _integers(what: str, x: TensorLike) -> tensor:
     value = to_tensor(x)
     if not value.dtype.is_int():
         raise TypeError(f"{what} needs integers, but got {value}")
@@ -267,14 +313,20 @@ def _inclusive(a: tensor, b: tensor) -> tensor:
 
 
 @member
-def xor_sum(input: Any, axis: Any = None, keep_dims: Any = False) -> tensor:
+def xor_sum(
+    input: TensorLike,
+    axis: ConstexprLike[int | None] = None,
+    keep_dims: ConstexprLike[bool] = False,
+) -> tensor:
     """Return the bitwise exclusive or of the integers along an axis, or of all."""
-    result: tensor = _reduced(_integers("xor_sum", input), axis, _exclusive, keep_dims)
-    return result
+    return _reduced_one(_integers("xor_sum", input), axis, _exclusive, keep_dims)
 
 
 @member
-def reduce_or(input: Any, axis: Any = None, keep_dims: Any = False) -> tensor:
+def reduce_or(
+    input: TensorLike,
+    axis: ConstexprLike[int | None] = None,
+    keep_dims: ConstexprLike[bool] = False,
+) -> tensor:
     """Return the bitwise or of the integers along an axis, or of all."""
-    result: tensor = _reduced(_integers("reduce_or", input), axis, _inclusive, keep_dims)
-    return result
+    return _reduced_one(_integers("reduce_or", input), axis, _inclusive, keep_dims)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from emu.triton.language.arithmetic import add, and_, mul, not_equal, shr, where, xor_
-from emu.triton.language.constants import unwrap
+from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder
 from emu.triton.language.conversion import cast_to, to_tensor
 from emu.triton.language.creation import arange
@@ -26,21 +27,30 @@ from emu.triton.language.shapes import (
     reshape,
     wrapped,
 )
+from emu.triton.language.types import dtype as _dtype
 from emu.triton.language.types import int1, int32
-from emu.triton.language.values import member, tensor, tuple
+from emu.triton.language.values import TensorLike, TensorTuple, member, tensor, tuple
 
 
-def _scanned(input: Any, axis: Any, combine: Combine, reverse: Any) -> Any:
-    tensors, single = inputs_of(input, "a scan")
+def _scanned(
+    tensors: Sequence[tensor],
+    axis: ConstexprLike[int],
+    combine: Combine,
+    reverse: ConstexprLike[bool],
+) -> list[tensor]:
     along = checked_axis(axis, len(tensors[0].extents))
     build = combining([t.dtype for t in tensors], combine, "a scan")
     handles = builder().scan([t.handle for t in tensors], along, build, bool(unwrap(reverse)))
-    results = [wrapped(h, t.dtype) for h, t in zip(handles, tensors, strict=True)]
-    return results[0] if single else tuple(results)
+    return [wrapped(h, t.dtype) for h, t in zip(handles, tensors, strict=True)]
 
 
 @member
-def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False) -> Any:
+def associative_scan(
+    input: TensorLike | TensorTuple,
+    axis: ConstexprLike[int],
+    combine_fn: ConstexprLike[Callable[..., object]],
+    reverse: ConstexprLike[bool] = False,
+) -> Any:
     """Combine each element with all before it along an axis, itself included.
 
     Args:
@@ -54,14 +64,21 @@ def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = Fals
         A tensor, or a tuple of as many.
 
     Raises:
-        TypeError: The function gives other dtypes.
+        TypeError: The function returns other dtypes.
         ValueError: There is no such axis, or the shapes differ.
     """
-    return _scanned(input, axis, body_of(combine_fn), reverse)
+    tensors, single = inputs_of(input, "a scan")
+    results = _scanned(tensors, axis, body_of(combine_fn), reverse)
+    return results[0] if single else tuple(results)
 
 
 @member
-def cumsum(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -> tensor:
+def cumsum(
+    input: TensorLike,
+    axis: ConstexprLike[int] = 0,
+    reverse: ConstexprLike[bool] = False,
+    dtype: ConstexprLike[_dtype | None] = None,
+) -> tensor:
     """Return the sum of each element and all before it along an axis.
 
     Args:
@@ -72,21 +89,26 @@ def cumsum(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -
     """
     x = to_tensor(input)
     x = cast_to(x, sum_dtype(x.dtype, dtype))
-    result: tensor = _scanned(x, axis, add, reverse)
-    return result
+    return _scanned([x], axis, add, reverse)[0]
 
 
 @member
-def cumprod(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -> tensor:
+def cumprod(
+    input: TensorLike,
+    axis: ConstexprLike[int] = 0,
+    reverse: ConstexprLike[bool] = False,
+    dtype: ConstexprLike[_dtype | None] = None,
+) -> tensor:
     """Return the product of each element and all before it along an axis; otherwise as :func:`cumsum`."""
     x = to_tensor(input)
     x = cast_to(x, sum_dtype(x.dtype, dtype))
-    result: tensor = _scanned(x, axis, mul, reverse)
-    return result
+    return _scanned([x], axis, mul, reverse)[0]
 
 
 @member
-def histogram(input: Any, num_bins: Any, mask: Any = None) -> tensor:
+def histogram(
+    input: TensorLike, num_bins: ConstexprLike[int], mask: TensorLike | None = None
+) -> tensor:
     """Count the elements equal to 0, 1, ... ``num_bins - 1``, int32; others are not counted.
 
     Args:
@@ -95,7 +117,7 @@ def histogram(input: Any, num_bins: Any, mask: Any = None) -> tensor:
         mask: Elements are counted only where this is true.
 
     Raises:
-        ValueError: The dtype is another, there are more axes, or the number is no power of two.
+        ValueError: The input is not one axis of 32-bit integers, or the number of bins is not a power of two.
     """
     x, bins = to_tensor(input), unwrap(num_bins)
     if x.dtype.name not in ("int32", "uint32"):
@@ -105,8 +127,9 @@ def histogram(input: Any, num_bins: Any, mask: Any = None) -> tensor:
     if not isinstance(bins, int) or bins <= 0 or bins & (bins - 1):
         raise ValueError(f"num_bins must be a power of 2, but got {bins}")
     counted = None
-    if unwrap(mask) is not None:
-        chosen = to_tensor(mask)
+    given = unwrap(mask)
+    if given is not None:
+        chosen = to_tensor(given)
         if chosen.dtype != int1:
             raise TypeError(f"mask of histogram must be int1, but got {chosen}")
         counted = broadcast_to(chosen, x.extents).handle
@@ -140,13 +163,18 @@ def _merged(x: tensor, stage: int, order: bool | None) -> tensor:
     return x
 
 
-def _log2(n: Any) -> int:
+def _log2(n: ConstexprLike[int]) -> int:
     """Return the logarithm of a power of two; kernels of other libraries import it, too."""
     length: int = unwrap(n).bit_length()
     return length - 1
 
 
-def _sorted(input: Any, dim: Any, descending: Any, k: int | None) -> tensor:
+def _sorted(
+    input: TensorLike,
+    dim: ConstexprLike[int | None],
+    descending: ConstexprLike[bool],
+    k: int | None,
+) -> tensor:
     x = to_tensor(input)
     rank = len(x.extents)
     axis = rank - 1 if unwrap(dim) is None else checked_axis(dim, rank, "dim")
@@ -173,7 +201,9 @@ def _sorted(input: Any, dim: Any, descending: Any, k: int | None) -> tensor:
 
 
 @member
-def sort(x: Any, dim: Any = None, descending: Any = False) -> tensor:
+def sort(
+    x: TensorLike, dim: ConstexprLike[int | None] = None, descending: ConstexprLike[bool] = False
+) -> tensor:
     """Sort along the last axis.
 
     Args:
@@ -182,12 +212,17 @@ def sort(x: Any, dim: Any = None, descending: Any = False) -> tensor:
         descending: Whether the largest comes first.
 
     Raises:
-        ValueError: ``dim`` is another axis.
+        ValueError: ``dim`` is not the last axis.
     """
     return _sorted(x, dim, descending, None)
 
 
-def topk(x: Any, k: Any, dim: Any = None, descending: Any = True) -> tensor:
+def topk(
+    x: TensorLike,
+    k: ConstexprLike[int],
+    dim: ConstexprLike[int | None] = None,
+    descending: ConstexprLike[bool] = True,
+) -> tensor:
     """Return the ``k`` largest elements along the last axis, sorted.
 
     Args:
@@ -206,7 +241,9 @@ def topk(x: Any, k: Any, dim: Any = None, descending: Any = True) -> tensor:
     return _sorted(value, dim, descending, count)
 
 
-def bitonic_merge(x: Any, dim: Any = None, descending: Any = False) -> tensor:
+def bitonic_merge(
+    x: TensorLike, dim: ConstexprLike[int | None] = None, descending: ConstexprLike[bool] = False
+) -> tensor:
     """Sort a bitonic sequence along the last axis: one that rises, then falls, or the reverse."""
     value = to_tensor(x)
     rank = len(value.extents)

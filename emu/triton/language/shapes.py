@@ -5,14 +5,21 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from emu.tile import ir
-from emu.triton.language.constants import constexpr, unwrap, unwrap_sequence
+from emu.triton.language.constants import ConstexprLike, constexpr, unwrap, unwrap_sequence
 from emu.triton.language.context import builder
 from emu.triton.language.conversion import cast_to, to_tensor
 from emu.triton.language.types import block_type, dtype, validate_block_shape
-from emu.triton.language.values import member, operation, slice, tensor, tuple
+from emu.triton.language.values import (
+    ShapeLike,
+    TensorLike,
+    member,
+    operation,
+    slice,
+    tensor,
+    tuple,
+)
 
 Shape = builtins.tuple[int, ...]
 
@@ -23,37 +30,37 @@ def wrapped(handle: ir.Value, element: dtype) -> tensor:
     return tensor(handle, block_type(element, shape) if shape else element)
 
 
-def checked_shape(shape: Any) -> Shape:
+def checked_shape(shape: object) -> Shape:
     """Return a shape as Python's integers.
 
     Raises:
-        TypeError: An extent is no int.
-        ValueError: It cannot be a tensor's.
+        TypeError: An extent is not an int.
+        ValueError: A tensor cannot have the shape.
     """
     extents = builtins.tuple(unwrap_sequence(shape))
     validate_block_shape(extents)
     return extents
 
 
-def checked_axis(axis: Any, rank: int, name: str = "axis") -> int:
+def checked_axis(axis: object, rank: int, name: str = "axis") -> int:
     """Return an axis counted from 0.
 
     Raises:
-        ValueError: It is not in ``[-rank, rank)``.
+        ValueError: The axis is not in ``[-rank, rank)``.
     """
-    axis = unwrap(axis)
-    if not isinstance(axis, int):
-        raise TypeError(f"{name} must be an int known at compile time, but got {axis!r}")
-    if not -rank <= axis < rank:
-        raise ValueError(f"invalid axis {axis}: {name} must be in [{-rank}, {rank})")
-    return axis % rank
+    plain = unwrap(axis)
+    if not isinstance(plain, int):
+        raise TypeError(f"{name} must be an int known at compile time, but got {plain!r}")
+    if not -rank <= plain < rank:
+        raise ValueError(f"invalid axis {plain}: {name} must be in [{-rank}, {rank})")
+    return plain % rank
 
 
 def common_shape(shapes: Sequence[Shape]) -> Shape:
     """Return the shape to which all can be broadcast.
 
     Raises:
-        ValueError: There is none.
+        ValueError: The shapes cannot be broadcast.
     """
     rank = max(len(s) for s in shapes)
     common = [1] * rank
@@ -84,7 +91,7 @@ def broadcast_handle(handle: ir.Value, shape: Shape) -> ir.Value:
 
 
 def broadcast_tensors(*tensors: tensor) -> builtins.tuple[tensor, ...]:
-    """Return the tensors under their common shape."""
+    """Broadcast tensors to their common shape."""
     shapes = [t.extents for t in tensors]
     if all(s == shapes[0] for s in shapes):
         return tensors
@@ -95,17 +102,17 @@ def broadcast_tensors(*tensors: tensor) -> builtins.tuple[tensor, ...]:
     )
 
 
-def broadcast(input: Any, other: Any) -> tuple:
-    """Return both tensors under the shape to which both can be broadcast.
+def broadcast(input: TensorLike, other: TensorLike) -> tuple:
+    """Broadcast two tensors to their common shape.
 
     Raises:
-        ValueError: There is none.
+        ValueError: The shapes cannot be broadcast.
     """
     return tuple(broadcast_tensors(to_tensor(input), to_tensor(other)))
 
 
 @member
-def broadcast_to(input: Any, *shape: Any) -> tensor:
+def broadcast_to(input: TensorLike, *shape: ShapeLike) -> tensor:
     """Broadcast a tensor to a shape of the same rank, or a scalar to any.
 
     Args:
@@ -113,7 +120,7 @@ def broadcast_to(input: Any, *shape: Any) -> tensor:
         shape: Extents, or one sequence of them.
 
     Raises:
-        ValueError: The rank differs, or an extent that is not 1.
+        ValueError: The ranks differ, or an extent other than 1 does.
     """
     x, target = to_tensor(input), checked_shape(shape)
     return wrapped(_broadcast_to(x, target), x.dtype)
@@ -136,7 +143,7 @@ def _broadcast_to(x: tensor, target: Shape) -> ir.Value:
 
 
 @member
-def expand_dims(input: Any, axis: Any) -> tensor:
+def expand_dims(input: TensorLike, axis: ShapeLike) -> tensor:
     """Insert axes of extent 1.
 
     Args:
@@ -159,16 +166,16 @@ def expand_dims(input: Any, axis: Any) -> tensor:
     return wrapped(builder().reshape(x.handle, shape), x.dtype)
 
 
-def unsqueeze(x: Any, dim: Any) -> tensor:
+def unsqueeze(x: TensorLike, dim: ConstexprLike[int]) -> tensor:
     """Insert one axis of extent 1."""
     return expand_dims(x, checked_axis(dim, len(to_tensor(x).extents) + 1, "dim"))
 
 
-def squeeze(x: Any, dim: Any) -> tensor:
+def squeeze(x: TensorLike, dim: ConstexprLike[int]) -> tensor:
     """Remove an axis of extent 1.
 
     Raises:
-        ValueError: Its extent is another.
+        ValueError: The axis has another extent.
     """
     x = to_tensor(x)
     axis = checked_axis(dim, len(x.extents), "dim")
@@ -178,8 +185,10 @@ def squeeze(x: Any, dim: Any) -> tensor:
 
 
 @member
-def reshape(input: Any, *shape: Any, can_reorder: Any = False) -> tensor:
-    """Put a tensor's elements under another shape, in row-major order.
+def reshape(
+    input: TensorLike, *shape: ShapeLike, can_reorder: ConstexprLike[bool] = False
+) -> tensor:
+    """Give a tensor another shape; the elements keep their row-major order.
 
     Args:
         input: The tensor.
@@ -206,24 +215,24 @@ def _reshape(x: tensor, target: Shape) -> tensor:
 
 
 @member
-def view(input: Any, *shape: Any) -> tensor:
+def view(input: TensorLike, *shape: ShapeLike) -> tensor:
     """Return :func:`reshape`, under its old name."""
     return reshape(input, *shape)
 
 
 @member
-def ravel(x: Any, can_reorder: Any = False) -> tensor:
-    """Put a tensor's elements under one axis."""
+def ravel(x: TensorLike, can_reorder: ConstexprLike[bool] = False) -> tensor:
+    """Flatten a tensor to one axis."""
     x = to_tensor(x)
     return reshape(x, x.type.numel, can_reorder=can_reorder)
 
 
 @member
-def item(input: Any) -> tensor:
+def item(input: TensorLike) -> tensor:
     """Return the only element of a tensor as a scalar.
 
     Raises:
-        ValueError: There are more.
+        ValueError: The tensor has more than one element.
     """
     x = to_tensor(input)
     if not x.extents:
@@ -235,7 +244,7 @@ def item(input: Any) -> tensor:
 
 
 @member
-def permute(input: Any, *dims: Any) -> tensor:
+def permute(input: TensorLike, *dims: ShapeLike) -> tensor:
     """Reorder axes: axis ``i`` of the result is axis ``dims[i]``.
 
     Raises:
@@ -251,7 +260,7 @@ def permute(input: Any, *dims: Any) -> tensor:
 
 
 @member
-def trans(input: Any, *dims: Any) -> tensor:
+def trans(input: TensorLike, *dims: ShapeLike) -> tensor:
     """Reorder axes; without ``dims`` the last two are swapped.
 
     Raises:
@@ -266,7 +275,7 @@ def trans(input: Any, *dims: Any) -> tensor:
     return permute(x, [*range(rank - 2), rank - 1, rank - 2])
 
 
-def _one_dtype(a: Any, b: Any, what: str) -> builtins.tuple[tensor, tensor]:
+def _one_dtype(a: TensorLike, b: TensorLike, what: str) -> builtins.tuple[tensor, tensor]:
     first, second = to_tensor(a), to_tensor(b)
     wanted, given = first.dtype, second.dtype
     if wanted.is_int() and given.is_int() and wanted.int_bitwidth == given.int_bitwidth:
@@ -276,7 +285,7 @@ def _one_dtype(a: Any, b: Any, what: str) -> builtins.tuple[tensor, tensor]:
     return first, second
 
 
-def join(a: Any, b: Any) -> tensor:
+def join(a: TensorLike, b: TensorLike) -> tensor:
     """Join two tensors along a new last axis of extent 2; they are broadcast to one shape.
 
     Raises:
@@ -288,11 +297,11 @@ def join(a: Any, b: Any) -> tensor:
 
 
 @member
-def split(a: Any) -> tuple:
+def split(a: TensorLike) -> tuple:
     """Split a tensor in two along its last axis, whose extent is 2.
 
     Raises:
-        ValueError: It is another.
+        ValueError: The last axis has another extent.
     """
     x = to_tensor(a)
     if not x.extents or x.extents[-1] != 2:
@@ -300,7 +309,7 @@ def split(a: Any) -> tuple:
     return tuple([wrapped(v, x.dtype) for v in builder().split(x.handle)])
 
 
-def interleave(a: Any, b: Any) -> tensor:
+def interleave(a: TensorLike, b: TensorLike) -> tensor:
     """Alternate the elements of two tensors along the last axis."""
     joined = join(a, b)
     if len(joined.extents) == 1:
@@ -308,7 +317,12 @@ def interleave(a: Any, b: Any) -> tensor:
     return _reshape(joined, (*joined.extents[:-2], 2 * joined.extents[-2]))
 
 
-def cat(input: Any, other: Any, can_reorder: Any = False, dim: Any = 0) -> tensor:
+def cat(
+    input: TensorLike,
+    other: TensorLike,
+    can_reorder: ConstexprLike[bool] = False,
+    dim: ConstexprLike[int] = 0,
+) -> tensor:
     """Concatenate two tensors along an axis.
 
     Args:
@@ -330,7 +344,7 @@ def cat(input: Any, other: Any, can_reorder: Any = False, dim: Any = 0) -> tenso
 
 
 @member
-def flip(x: Any, dim: Any = None) -> tensor:
+def flip(x: TensorLike, dim: ConstexprLike[int | None] = None) -> tensor:
     """Reverse an axis, by default the last.
 
     Raises:
@@ -342,7 +356,7 @@ def flip(x: Any, dim: Any = None) -> tensor:
 
 
 @member
-def gather(src: Any, index: Any, axis: Any) -> tensor:
+def gather(src: TensorLike, index: TensorLike, axis: ConstexprLike[int]) -> tensor:
     """Pick elements along an axis: the result has the index's shape.
 
     Args:
@@ -351,7 +365,7 @@ def gather(src: Any, index: Any, axis: Any) -> tensor:
         axis: The axis.
 
     Raises:
-        TypeError: The index is no tensor of integers.
+        TypeError: The index is not a tensor of integers.
         ValueError: The shapes do not fit.
     """
     source, at = to_tensor(src), to_tensor(index)
@@ -369,11 +383,11 @@ def gather(src: Any, index: Any, axis: Any) -> tensor:
 
 
 @operation
-def index(x: tensor, at: Any) -> tensor:
+def index(x: tensor, at: object) -> tensor:
     """Return ``x[:, None]``: insert axes where there is ``None``; whole axes are kept.
 
     Raises:
-        TypeError: Something else is there.
+        TypeError: The index has anything else.
         ValueError: There are more whole axes than the tensor has.
     """
     if isinstance(at, constexpr) and isinstance(at.value, builtins.tuple):

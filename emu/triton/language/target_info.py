@@ -1,13 +1,11 @@
-"""Queries about the target: an emulated device is none of NVIDIA's or AMD's."""
+"""Queries about the target, which is neither NVIDIA's nor AMD's."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from emu.triton.language.constants import constexpr
+from emu.triton.language.constants import ConstexprLike, constexpr
 
 
-def current_target() -> Any:
+def current_target() -> constexpr:
     """Return None: there is no GPU."""
     return constexpr(None)
 
@@ -17,7 +15,7 @@ def is_cuda() -> constexpr:
     return constexpr(False)
 
 
-def cuda_capability_geq(major: Any, minor: Any = 0) -> constexpr:
+def cuda_capability_geq(major: ConstexprLike[int], minor: ConstexprLike[int] = 0) -> constexpr:
     """Return False: the target is not NVIDIA's."""
     del major, minor
     return constexpr(False)

@@ -5,39 +5,15 @@ from __future__ import annotations
 import builtins
 import enum
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 from emu.tile import types as tile
-from emu.triton.language.constants import base_type, constexpr_type, unwrap
+from emu.triton import formats
+from emu.triton.language.constants import ConstexprLike, base_type, constexpr_type, unwrap
 
 MAX_NUMEL = 1 << 20
 """Maximum number of elements of a tensor, as in Triton."""
-
-# Programs read the widths and biases below from dtypes, those of all of Triton's formats; _TO_TILE has only
-# the formats that are computed with.
-_MANTISSA = {"fp8e4b15": 3, "fp8e4nv": 3, "fp8e4b8": 3, "fp8e5": 2, "fp8e5b16": 2}
-_MANTISSA |= {"fp16": 10, "bf16": 7, "fp32": 23, "fp64": 52}
-_BIAS = {"fp8e4b15": 15, "fp8e4nv": 7, "fp8e4b8": 8, "fp8e5": 15, "fp8e5b16": 16}
-_BIAS |= {"fp16": 15, "bf16": 127, "fp32": 127, "fp64": 1023}
-
-_TO_TILE: dict[str, tile.DType] = {
-    "int1": tile.I1,
-    "int8": tile.I8,
-    "int16": tile.I16,
-    "int32": tile.I32,
-    "int64": tile.I64,
-    "uint8": tile.U8,
-    "uint16": tile.U16,
-    "uint32": tile.U32,
-    "uint64": tile.U64,
-    "fp8e4nv": tile.F8E4M3FN,
-    "fp8e5": tile.F8E5M2,
-    "fp16": tile.F16,
-    "bf16": tile.BF16,
-    "fp32": tile.F32,
-    "fp64": tile.F64,
-}
 
 
 class dtype(base_type):
@@ -49,11 +25,11 @@ class dtype(base_type):
         itemsize: ``primitive_bitwidth // 8``.
     """
 
-    SINT_TYPES = ("int8", "int16", "int32", "int64")
+    SINT_TYPES = formats.names(tile.Kind.INT)
     # int1 counts as unsigned, as in Triton: comparisons and shifts of it must not extend a sign.
-    UINT_TYPES = ("int1", "uint8", "uint16", "uint32", "uint64")
-    FP_TYPES = tuple(_MANTISSA)
-    STANDARD_FP_TYPES = ("fp16", "bf16", "fp32", "fp64")
+    UINT_TYPES = formats.names(tile.Kind.BOOL, tile.Kind.UINT)
+    FP_TYPES = formats.names(tile.Kind.FLOAT)
+    STANDARD_FP_TYPES = tuple(n for n in FP_TYPES if formats.BY_NAME[n].bits > 8)
     OTHER_TYPES = ("void",)
 
     class SIGNEDNESS(enum.Enum):
@@ -69,25 +45,28 @@ class dtype(base_type):
         INTEGRAL = 1
         FLOATING = 2
 
-    def __init__(self, name: Any) -> None:
-        name = unwrap(name)
-        if not dtype.is_dtype(name):
-            raise ValueError(f"name must be that of a dtype, but got {name!r}")
-        self.name: str = name
-        self.primitive_bitwidth: int = _width(name)
+    def __init__(self, name: ConstexprLike[str]) -> None:
+        plain = unwrap(name)
+        if not dtype.is_dtype(plain):
+            raise ValueError(f"name must be that of a dtype, but got {plain!r}")
+        self.name = str(plain)
+        format_ = formats.BY_NAME.get(self.name)  # void has none
+        self.primitive_bitwidth: int = 0 if format_ is None else format_.bits
         self.itemsize: int = self.primitive_bitwidth // 8
-        if name in dtype.FP_TYPES:
-            self.fp_mantissa_width = _MANTISSA[name]
-            self.exponent_bias = _BIAS[name]
-        elif name != "void":
-            signed = name in dtype.SINT_TYPES
+        if format_ is None:
+            return
+        if format_.is_float:
+            self.fp_mantissa_width = format_.mantissa
+            self.exponent_bias = format_.bias
+        else:
+            signed = format_.kind is tile.Kind.INT
             sign = dtype.SIGNEDNESS
             self.int_signedness = sign.SIGNED if signed else sign.UNSIGNED
             self.int_bitwidth = self.primitive_bitwidth
 
     @staticmethod
-    def is_dtype(name: Any) -> bool:
-        """Return whether that is the short name of a dtype."""
+    def is_dtype(name: object) -> bool:
+        """Return whether a value is the short name of a dtype."""
         return name in (
             *dtype.SINT_TYPES,
             *dtype.UINT_TYPES,
@@ -172,26 +151,25 @@ class dtype(base_type):
         """Return the type of the same shape with other elements."""
         return element_ty
 
-    def to_ir(self, builder: Any = None) -> tile.Type:
+    def to_ir(self, builder: object = None) -> tile.Type:
         """Return the tile IR's type.
 
         Raises:
-            NotImplementedError: It is an 8-bit float that the tile IR does not have.
+            NotImplementedError: The tile IR does not have this 8-bit float.
         """
         del builder
-        found = _TO_TILE.get(self.name)
-        if found is None:
+        format_ = formats.BY_NAME.get(self.name)
+        if format_ is None or format_.element is None:
             raise NotImplementedError(
                 f"type {self.name} is not supported in this architecture: of the 8-bit floats emu has "
                 "float8e4nv and float8e5"
             )
-        return found
+        return format_.element
 
     def codegen_name(self) -> str:
         """Return the name in ``triton.language``: ``float32``."""
-        if self.name.startswith("fp"):
-            return "float" + self.name[2:]
-        return "bfloat16" if self.name == "bf16" else self.name
+        format_ = formats.BY_NAME.get(self.name)
+        return self.name if format_ is None else format_.language_name
 
     @property
     def cache_key_part(self) -> str:
@@ -234,13 +212,6 @@ def _named(names: Sequence[str]) -> None:
 _named([*dtype.SINT_TYPES, *dtype.UINT_TYPES, *dtype.FP_TYPES])
 
 
-def _width(name: str) -> int:
-    if name.startswith("fp8"):
-        return 8
-    digits = "".join(c for c in name if c.isdigit())
-    return int(digits) if digits else 0
-
-
 class pointer_type(dtype):
     """Type of a pointer.
 
@@ -250,14 +221,16 @@ class pointer_type(dtype):
         const: Whether storing through it is refused.
     """
 
-    def __init__(self, element_ty: Any, address_space: str = "global", const: bool = False) -> None:
-        element_ty = unwrap(element_ty)
-        if not isinstance(element_ty, dtype) or element_ty.is_block():
-            raise TypeError(f"element_ty must be a dtype, but got {element_ty!r}")
-        self.element_ty = element_ty
+    def __init__(
+        self, element_ty: ConstexprLike[dtype], address_space: str = "global", const: bool = False
+    ) -> None:
+        element = unwrap(element_ty)
+        if not isinstance(element, dtype) or element.is_block():
+            raise TypeError(f"element_ty must be a dtype, but got {element!r}")
+        self.element_ty = element
         self.address_space = unwrap(address_space)
         self.const = bool(unwrap(const))
-        self.name = f"{'const_' if self.const else ''}pointer<{element_ty}>"
+        self.name = f"{'const_' if self.const else ''}pointer<{element}>"
         self.primitive_bitwidth = 64
         self.itemsize = 8
 
@@ -269,8 +242,8 @@ class pointer_type(dtype):
         """Return whether storing through it is refused."""
         return self.const
 
-    def to_ir(self, builder: Any = None) -> tile.Type:
-        """Return the tile IR's type, in which const pointers are pointers like others."""
+    def to_ir(self, builder: object = None) -> tile.Type:
+        """Return the tile IR's type, which does not distinguish const pointers."""
         element = self.element_ty.to_ir(builder)
         assert isinstance(element, tile.DType | tile.Pointer)
         return tile.Pointer(element)
@@ -290,17 +263,19 @@ class block_type(dtype):
         element_ty: Type of an element.
     """
 
-    def __init__(self, element_ty: Any, shape: Any) -> None:
-        element_ty = unwrap(element_ty)
+    def __init__(
+        self, element_ty: ConstexprLike[dtype], shape: ConstexprLike[Sequence[ConstexprLike[int]]]
+    ) -> None:
+        element: dtype = unwrap(element_ty)
         extents = builtins.tuple(unwrap(s) for s in unwrap(shape))
         if not extents:
             raise TypeError("shape of a block_type must have at least one extent, but got ()")
-        self.element_ty: dtype = element_ty
+        self.element_ty = element
         self._shape = extents
         self._numel = validate_block_shape(extents)
-        self.name = f"<{list(extents)}, {element_ty}>"
-        self.primitive_bitwidth = element_ty.primitive_bitwidth
-        self.itemsize = element_ty.itemsize
+        self.name = f"<{list(extents)}, {element}>"
+        self.primitive_bitwidth = element.primitive_bitwidth
+        self.itemsize = element.itemsize
 
     def is_block(self) -> bool:
         """Return whether it has a shape."""
@@ -334,7 +309,7 @@ class block_type(dtype):
         """Return the type of the same shape with other elements."""
         return block_type(element_ty, self._shape)
 
-    def to_ir(self, builder: Any = None) -> tile.Type:
+    def to_ir(self, builder: object = None) -> tile.Type:
         """Return the tile IR's type."""
         element = self.element_ty.to_ir(builder)
         assert isinstance(element, tile.DType | tile.Pointer)
@@ -356,7 +331,7 @@ class tuple_type(base_type):
         fields: Names of the items of a named tuple, else ``None``.
     """
 
-    def __init__(self, types: Sequence[Any], fields: Sequence[str] | None = None) -> None:
+    def __init__(self, types: Iterable[base_type], fields: Sequence[str] | None = None) -> None:
         self.types = list(types)
         self.fields = None if fields is None else list(fields)
 
@@ -371,13 +346,13 @@ class tuple_type(base_type):
     def __str__(self) -> str:
         return self.name
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[base_type]:
         return iter(self.types)
 
     def __len__(self) -> int:
         return len(self.types)
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> base_type:
         return self.types[index]
 
     def __eq__(self, other: object) -> bool:
@@ -403,12 +378,12 @@ class slice_type(dtype):
         self.primitive_bitwidth = self.itemsize = 0
 
 
-def validate_block_shape(shape: Sequence[Any]) -> int:
+def validate_block_shape(shape: Sequence[int]) -> int:
     """Return the number of elements of a tensor of that shape.
 
     Raises:
-        TypeError: An extent is no int.
-        ValueError: An extent is no power of two, or there are more than :data:`MAX_NUMEL` elements.
+        TypeError: An extent is not an int.
+        ValueError: An extent is not a power of two, or there are more than :data:`MAX_NUMEL` elements.
     """
     for i, extent in enumerate(shape):
         if not isinstance(extent, int) or isinstance(extent, bool):
@@ -449,39 +424,19 @@ float32 = dtype("fp32")
 float64 = dtype("fp64")
 pi32_t = pointer_type(int32)
 
-# As signatures spell them; "i1", "u1" and "B" are all int1.
-_SHORT: dict[str, dtype] = {
-    "fp8e4nv": float8e4nv,
-    "fp8e4b8": float8e4b8,
-    "fp8e5": float8e5,
-    "fp8e5b16": float8e5b16,
-    "fp8e4b15": float8e4b15,
-    "fp16": float16,
-    "bf16": bfloat16,
-    "fp32": float32,
-    "fp64": float64,
-    "i1": int1,
-    "i8": int8,
-    "i16": int16,
-    "i32": int32,
-    "i64": int64,
-    "u1": int1,
-    "u8": uint8,
-    "u16": uint16,
-    "u32": uint32,
-    "u64": uint64,
-    "B": int1,
-}
+_SHORT: dict[str, dtype] = {s: dtype(f.name) for s, f in formats.BY_SPELLING.items()}
 
-FROM_TILE: dict[tile.DType, dtype] = {d: dtype(n) for n, d in _TO_TILE.items()}
+FROM_TILE: dict[tile.DType, dtype] = {
+    f.element: dtype(f.name) for f in formats.FORMATS if f.element is not None
+}
 """Dtypes by those of the tile IR."""
 
 
-def get_int_dtype(bitwidth: Any, signed: Any) -> dtype:
+def get_int_dtype(bitwidth: ConstexprLike[int], signed: ConstexprLike[bool]) -> dtype:
     """Return the integer dtype of that width.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is no such width.
     """
     bits, sign = unwrap(bitwidth), unwrap(signed)
     if bits == 1:
@@ -492,8 +447,12 @@ def get_int_dtype(bitwidth: Any, signed: Any) -> dtype:
     return found
 
 
-def str_to_ty(name: Any, constant: Any = None) -> Any:
-    """Return the type that the text of a signature stands for: ``fp32``, ``*i32``, ``*kfp16`` or a tuple of these.
+TypeSpelling: TypeAlias = "str | builtins.tuple[TypeSpelling, ...]"
+"""A type as signatures spell it: ``fp32``, ``*i32``, ``constexpr``, or a (named) tuple of these."""
+
+
+def str_to_ty(name: TypeSpelling, constant: object = None) -> Any:
+    """Return the type that is spelled in a signature: ``fp32``, ``*i32``, ``*kfp16`` or a tuple of these.
 
     Args:
         name: The text, or a (named) tuple of texts.
@@ -516,4 +475,4 @@ def str_to_ty(name: Any, constant: Any = None) -> Any:
 
 
 class const:
-    """Annotation of a pointer that is not stored through."""
+    """Annotation of a pointer through which nothing is stored."""

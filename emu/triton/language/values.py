@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar, overload
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NoReturn, TypeAlias, TypeVar, overload
 
 from emu.tile import ir
-from emu.triton.language.constants import base_value, constexpr, constexpr_type, unwrap
+from emu.triton.language.constants import (
+    ConstexprLike,
+    base_type,
+    base_value,
+    constexpr,
+    constexpr_type,
+    unwrap,
+)
 from emu.triton.language.types import dtype, slice_type, tuple_type
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 _functions: dict[str, Callable[..., tensor]] = {}
 """Functions behind the operators, by name.
@@ -69,46 +77,46 @@ class tensor(base_value):
             "use tl.where to choose by elements"
         )
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> NoReturn:
         raise TypeError(f"a tensor cannot be iterated over or unpacked, but got {self}")
 
     def __hash__(self) -> int:
         return id(self)
 
-    def __add__(self, other: Any) -> tensor:
+    def __add__(self, other: TensorLike) -> tensor:
         return _functions["add"](self, other)
 
-    def __radd__(self, other: Any) -> tensor:
+    def __radd__(self, other: TensorLike) -> tensor:
         return _functions["add"](other, self)
 
-    def __sub__(self, other: Any) -> tensor:
+    def __sub__(self, other: TensorLike) -> tensor:
         return _functions["sub"](self, other)
 
-    def __rsub__(self, other: Any) -> tensor:
+    def __rsub__(self, other: TensorLike) -> tensor:
         return _functions["sub"](other, self)
 
-    def __mul__(self, other: Any) -> tensor:
+    def __mul__(self, other: TensorLike) -> tensor:
         return _functions["mul"](self, other)
 
-    def __rmul__(self, other: Any) -> tensor:
+    def __rmul__(self, other: TensorLike) -> tensor:
         return _functions["mul"](other, self)
 
-    def __truediv__(self, other: Any) -> tensor:
+    def __truediv__(self, other: TensorLike) -> tensor:
         return _functions["truediv"](self, other)
 
-    def __rtruediv__(self, other: Any) -> tensor:
+    def __rtruediv__(self, other: TensorLike) -> tensor:
         return _functions["truediv"](other, self)
 
-    def __floordiv__(self, other: Any) -> tensor:
+    def __floordiv__(self, other: TensorLike) -> tensor:
         return _functions["floordiv"](self, other)
 
-    def __rfloordiv__(self, other: Any) -> tensor:
+    def __rfloordiv__(self, other: TensorLike) -> tensor:
         return _functions["floordiv"](other, self)
 
-    def __mod__(self, other: Any) -> tensor:
+    def __mod__(self, other: TensorLike) -> tensor:
         return _functions["mod"](self, other)
 
-    def __rmod__(self, other: Any) -> tensor:
+    def __rmod__(self, other: TensorLike) -> tensor:
         return _functions["mod"](other, self)
 
     def __neg__(self) -> tensor:
@@ -124,46 +132,46 @@ class tensor(base_value):
         """Return ``not`` of a condition."""
         return _functions["not_"](self)
 
-    def __and__(self, other: Any) -> tensor:
+    def __and__(self, other: TensorLike) -> tensor:
         return _functions["and_"](self, other)
 
-    def __rand__(self, other: Any) -> tensor:
+    def __rand__(self, other: TensorLike) -> tensor:
         return _functions["and_"](other, self)
 
-    def __or__(self, other: Any) -> tensor:
+    def __or__(self, other: TensorLike) -> tensor:
         return _functions["or_"](self, other)
 
-    def __ror__(self, other: Any) -> tensor:
+    def __ror__(self, other: TensorLike) -> tensor:
         return _functions["or_"](other, self)
 
-    def __xor__(self, other: Any) -> tensor:
+    def __xor__(self, other: TensorLike) -> tensor:
         return _functions["xor_"](self, other)
 
-    def __rxor__(self, other: Any) -> tensor:
+    def __rxor__(self, other: TensorLike) -> tensor:
         return _functions["xor_"](other, self)
 
-    def __lshift__(self, other: Any) -> tensor:
+    def __lshift__(self, other: TensorLike) -> tensor:
         return _functions["shl"](self, other)
 
-    def __rlshift__(self, other: Any) -> tensor:
+    def __rlshift__(self, other: TensorLike) -> tensor:
         return _functions["shl"](other, self)
 
-    def __rshift__(self, other: Any) -> tensor:
+    def __rshift__(self, other: TensorLike) -> tensor:
         return _functions["shr"](self, other, self.dtype)
 
-    def __rrshift__(self, other: Any) -> tensor:
+    def __rrshift__(self, other: TensorLike) -> tensor:
         return _functions["shr"](other, self, self.dtype)
 
-    def __lt__(self, other: Any) -> tensor:
+    def __lt__(self, other: TensorLike) -> tensor:
         return _functions["less_than"](self, other)
 
-    def __le__(self, other: Any) -> tensor:
+    def __le__(self, other: TensorLike) -> tensor:
         return _functions["less_equal"](self, other)
 
-    def __gt__(self, other: Any) -> tensor:
+    def __gt__(self, other: TensorLike) -> tensor:
         return _functions["greater_than"](self, other)
 
-    def __ge__(self, other: Any) -> tensor:
+    def __ge__(self, other: TensorLike) -> tensor:
         return _functions["greater_equal"](self, other)
 
     # Comparisons give tensors, so tensors must never be looked up or compared by ``==`` in the compiler.
@@ -173,18 +181,23 @@ class tensor(base_value):
     def __ne__(self, other: object) -> tensor:  # type: ignore[override]  # element by element
         return _functions["not_equal"](self, other)
 
-    def logical_and(self, other: Any) -> tensor:
+    def logical_and(self, other: TensorLike) -> tensor:
         """Return ``and`` of two conditions; both are evaluated."""
         return _functions["logical_and"](self, other)
 
-    def logical_or(self, other: Any) -> tensor:
+    def logical_or(self, other: TensorLike) -> tensor:
         """Return ``or`` of two conditions; both are evaluated."""
         return _functions["logical_or"](self, other)
 
-    def __getitem__(self, index: Any) -> tensor:
+    def __getitem__(self, index: object) -> tensor:
         return _functions["index"](self, index)
 
-    def to(self, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False) -> tensor:
+    def to(
+        self,
+        dtype: ConstexprLike[dtype],
+        fp_downcast_rounding: ConstexprLike[str | None] = None,
+        bitcast: ConstexprLike[bool] = False,
+    ) -> tensor:
         """Return ``tl.cast``: the values in another dtype, or the same bits read as another."""
         return _functions["cast"](self, dtype, fp_downcast_rounding, bitcast)
 
@@ -197,7 +210,9 @@ class tuple(base_value):
         type: Its :class:`tuple_type`.
     """
 
-    def __init__(self, args: Any, type: Any = None) -> None:
+    def __init__(
+        self, args: Iterable[Any], type: tuple_type | Iterable[base_type] | None = None
+    ) -> None:
         self.values: list[Any] = list(args)
         if type is not None and not isinstance(type, tuple_type):
             type = tuple_type(type)
@@ -218,7 +233,7 @@ class tuple(base_value):
     @overload
     def __getitem__(self, index: builtins.slice | slice) -> tuple: ...
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         if isinstance(index, slice | builtins.slice):
             part = (unwrap(index.start), unwrap(index.stop), unwrap(index.step))
             return tuple(self.values[builtins.slice(*part)])
@@ -241,19 +256,19 @@ class tuple(base_value):
     def __iter__(self) -> Iterator[Any]:
         return iter(self.values)
 
-    def __contains__(self, item: Any) -> bool:
+    def __contains__(self, item: object) -> bool:
         return unwrap(item) in [unwrap(v) for v in self.values]
 
-    def __add__(self, other: Any) -> tuple:
+    def __add__(self, other: Iterable[object]) -> tuple:
         return tuple([*self.values, *other])
 
-    def __radd__(self, other: Any) -> tuple:
+    def __radd__(self, other: Iterable[object]) -> tuple:
         return tuple([*other, *self.values])
 
-    def __mul__(self, times: Any) -> tuple:
+    def __mul__(self, times: ConstexprLike[int]) -> tuple:
         return tuple(self.values * unwrap(times))
 
-    def __rmul__(self, times: Any) -> tuple:
+    def __rmul__(self, times: ConstexprLike[int]) -> tuple:
         return self.__mul__(times)
 
     def __eq__(self, other: object) -> constexpr:  # type: ignore[override]  # element by element
@@ -278,21 +293,34 @@ class tuple(base_value):
 class slice:
     """A part of a tuple, or a whole axis of a tensor: ``start:stop:step``."""
 
-    def __init__(self, start: Any, stop: Any, step: Any) -> None:
+    def __init__(self, start: object, stop: object, step: object) -> None:
         self.start = start
         self.stop = stop
         self.step = step
         self.type = slice_type()
 
 
-def _type_of(value: Any) -> Any:
+Scalar: TypeAlias = bool | int | float
+"""A number of Python's, which takes part in operations without a dtype of its own."""
+
+TensorLike: TypeAlias = tensor | constexpr | Scalar
+"""Whatever a function of the language takes for a tensor."""
+
+TensorTuple: TypeAlias = tuple | Sequence[tensor]
+"""Tensors of one shape, which a reduction or scan combines together."""
+
+ShapeLike: TypeAlias = ConstexprLike[int] | ConstexprLike[Sequence[ConstexprLike[int]]] | tuple
+"""An extent or axis, or a sequence of them, known when a kernel is compiled."""
+
+
+def _type_of(value: object) -> base_type:
     if isinstance(value, tensor | tuple):
         return value.type
     return constexpr_type(value)
 
 
 def operation(function: F) -> F:
-    """Register a function as the one behind an operator of tensors."""
+    """Register a function that implements an operator of tensors."""
     _functions[function.__name__] = function
     return function
 
@@ -303,7 +331,7 @@ def member(function: F) -> F:
     return operation(function)
 
 
-def _items(value: Any) -> Sequence[Any] | None:
+def _items(value: object) -> Sequence[object] | None:
     """Return the items of a tuple of any kind; ``None`` for anything else."""
     value = unwrap(value) if isinstance(value, constexpr) else value
     if isinstance(value, tuple):
@@ -311,7 +339,7 @@ def _items(value: Any) -> Sequence[Any] | None:
     return value if isinstance(value, builtins.tuple | list) else None
 
 
-def flatten(value: Any) -> list[ir.Value]:
+def flatten(value: object) -> list[ir.Value]:
     """Return the IR values that a value consists of, in order; a constexpr has none."""
     if isinstance(value, tensor):
         # The result of a store has a type but no value; the same holds in _take.
@@ -322,24 +350,24 @@ def flatten(value: Any) -> list[ir.Value]:
     return flat
 
 
-def unflatten(template: Any, values: Sequence[ir.Value]) -> Any:
+def unflatten(template: T, values: Sequence[ir.Value]) -> T:
     """Return a value of the same form as ``template`` that consists of other IR values.
 
     Args:
-        like: A tensor, constexpr, or (nested) tuple of these.
-        values: IR values, in number and type like ``flatten(like)``.
+        template: A tensor, constexpr, or (nested) tuple of these.
+        values: IR values, in number and type as in ``flatten(template)``.
 
     Raises:
-        ValueError: There are more or fewer values.
+        ValueError: There are more or fewer values than the template has.
     """
     rest = iter(values)
-    made = _take(template, rest)
+    made: T = _take(template, rest)
     if next(rest, None) is not None:
         raise ValueError(f"values must be {len(flatten(template))}, but got {len(values)}")
     return made
 
 
-def _take(template: Any, rest: Iterator[ir.Value]) -> Any:
+def _take(template: object, rest: Iterator[ir.Value]) -> Any:
     if isinstance(template, tensor):
         if template.type.is_void():
             return template
@@ -358,7 +386,7 @@ def _take(template: Any, rest: Iterator[ir.Value]) -> Any:
     if items is None or not any(flatten(v) for v in items):
         return template
     made = [_take(v, rest) for v in items]
-    kind = type(template)
+    kind: Any = type(template)
     if hasattr(kind, "_fields"):
         return kind(*made)
     return tuple(made) if isinstance(template, constexpr) else kind(made)

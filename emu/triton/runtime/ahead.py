@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from emu.kernels.core.messages import shown
 from emu.triton import knobs
+from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import checks
 from emu.triton.runtime import options as launch_options
 from emu.triton.runtime.arguments import CONSTANT
@@ -25,7 +27,7 @@ class ASTSource:
         attrs: Ignored.
 
     Raises:
-        TypeError: ``fn`` is no kernel.
+        TypeError: ``fn`` is not a kernel.
         ValueError: A parameter has neither a type nor a value.
     """
 
@@ -34,36 +36,38 @@ class ASTSource:
     def __init__(
         self,
         fn: JITFunction[Any],
-        signature: dict[str, Any],
-        constexprs: dict[Any, Any] | None = None,
-        attrs: dict[Any, Any] | None = None,
+        signature: Mapping[str, TypeSpelling],
+        constexprs: Mapping[Any, object] | None = None,
+        attrs: Mapping[Any, object] | None = None,
     ) -> None:
         if not isinstance(fn, JITFunction):
             raise TypeError(f"fn must be decorated with @triton.jit, but got {type(fn).__name__}")
         self.fn = fn
         self.name = fn.__name__
         self.attrs = attrs or {}
-        self.constants: dict[str, Any] = {}
+        self.constants: dict[str, object] = {}
         if constexprs is not None and not isinstance(constexprs, dict):
             raise TypeError(
                 f"constexprs must be a dict, but got {shown(constexprs, with_type=True)}"
             )
         for name, value in (constexprs or {}).items():
             self.constants[_parameter(fn, name)] = plain_value(value)
-        signature = checks.mapping("signature", signature)
-        self.signature: dict[str, Any] = {}
+        types = checks.as_mapping("signature", signature)
+        self.signature: dict[str, TypeSpelling] = {}
         for name in fn.arg_names:
-            if name not in signature and name not in self.constants:
-                raise ValueError(f"signature must have the type of {name}, but got {signature!r}")
-            self.signature[name] = CONSTANT if name in self.constants else signature[name]
+            if name not in types and name not in self.constants:
+                raise ValueError(f"signature must have the type of {name}, but got {types!r}")
+            # A value wins over a type, as programs list constants in both, in any spelling.
+            self.signature[name] = CONSTANT if name in self.constants else types[name]
 
 
-def _parameter(fn: JITFunction[Any], name: Any) -> str:
+def _parameter(fn: JITFunction[Any], name: object) -> str:
     """Return the parameter that a key of the constants names.
 
     Raises:
-        ValueError: It names none.
+        ValueError: The kernel has no such parameter.
     """
+    # Triton's own paths are tuples: (position, index inside of a tuple, ...).
     where = name[0] if isinstance(name, tuple) and name else name
     if isinstance(where, int) and -len(fn.arg_names) <= where < len(fn.arg_names):
         return fn.arg_names[where]
@@ -76,7 +80,7 @@ def _parameter(fn: JITFunction[Any], name: Any) -> str:
 
 
 def compile(
-    src: ASTSource, target: Any = None, options: dict[str, Any] | None = None
+    src: ASTSource, target: object = None, options: Mapping[str, object] | None = None
 ) -> CompiledKernel:
     """Compile a kernel for this machine.
 
@@ -87,7 +91,7 @@ def compile(
 
     Raises:
         CompilationError: The source breaks a rule of the language.
-        TypeError: ``src`` is no :class:`ASTSource`, or there is no such option.
+        TypeError: ``src`` is not an :class:`ASTSource`, or there is no such option.
     """
     if not isinstance(src, ASTSource):
         raise TypeError(f"src must be an ASTSource, but got {type(src).__name__}")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 
-def set_allocator(allocator: Callable[..., Any]) -> None:
+def set_allocator(allocator: Callable[..., object]) -> None:
     """Accept a function ``(size, alignment, stream)`` that allocates; no kernel here needs one.
 
     Args:
         allocator: The function.
 
     Raises:
-        TypeError: It cannot be called.
+        TypeError: The allocator is not callable.
     """
     if not callable(allocator):
         raise TypeError(f"allocator must be callable, but got {type(allocator).__name__}")

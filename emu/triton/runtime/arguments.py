@@ -11,39 +11,34 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
-import ml_dtypes
 import numpy as np
 
+from emu.triton.formats import BY_SPELLING, FORMATS
+from emu.triton.language.types import TypeSpelling
 from emu.triton.source import JITCallable, KernelParam, plain_value
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _I32 = range(-(2**31), 2**31)
 _I64 = range(-(2**63), 2**63)
 _U64 = range(2**64)
 
-DTYPES: dict[Any, str] = {
-    np.dtype(d): n
-    for d, n in (
-        (np.bool_, "i1"),
-        (np.int8, "i8"),
-        (np.int16, "i16"),
-        (np.int32, "i32"),
-        (np.int64, "i64"),
-        (np.uint8, "u8"),
-        (np.uint16, "u16"),
-        (np.uint32, "u32"),
-        (np.uint64, "u64"),
-        (ml_dtypes.float8_e4m3fn, "fp8e4nv"),
-        (ml_dtypes.float8_e5m2, "fp8e5"),
-        (np.float16, "fp16"),
-        (ml_dtypes.bfloat16, "bf16"),
-        (np.float32, "fp32"),
-        (np.float64, "fp64"),
-    )
-}
+Tensor: TypeAlias = Any
+"""A tensor of torch, or one of another library that behaves alike; torch is optional and has no types here."""
+
+Key: TypeAlias = Hashable
+"""Key of an argument: equal keys mean the same type, and of a constant the same value."""
+
+Packed: TypeAlias = "int | float | tuple[Packed, ...]"
+"""What is passed for an argument: an address, a number, or a tuple of these."""
+
+DTYPES: dict[Any, str] = {f.element.numpy: f.spelling for f in FORMATS if f.element is not None}
 """Spelling of each dtype in a signature; those of torch are added once torch is loaded."""
 
 _NAMES = {d.name: n for d, n in DTYPES.items()} | {n: n for n in DTYPES.values()}
@@ -52,13 +47,14 @@ SCALARS = frozenset(("i1", "u1", *DTYPES.values()))
 tensors: set[type] = set()
 """Classes of torch tensors that a launch reads inline; empty while torch is not loaded."""
 
-guard: Callable[[], Any] = contextlib.nullcontext  # torch's, which switches its function modes off
+# Torch's, once torch is loaded: switches its function modes off.
+guard: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
 
 
-def load_torch() -> Any:
-    """Learn torch's classes and dtypes, if it is loaded; returns it, or None. Never imports it."""
+def load_torch() -> ModuleType | None:
+    """Read torch's classes and dtypes if torch is loaded; return it, or None. Never import it."""
     global guard
-    torch: Any = sys.modules.get("torch")
+    torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "Tensor") or not hasattr(torch, "nn"):
         return None
     if not tensors:
@@ -71,15 +67,15 @@ def load_torch() -> Any:
     return torch
 
 
-def torch_guard() -> Any:
-    """Return a context in which reading a tensor's facts is no call that torch could catch or record."""
+def torch_guard() -> contextlib.AbstractContextManager[object]:
+    """Return a context in which torch neither intercepts nor records the reading of a tensor's attributes."""
     if not tensors and "torch" in sys.modules:
         load_torch()
     return guard()
 
 
-def torch_modes() -> Callable[[], Any]:
-    """Return a function that says whether torch's calls may be caught, so that :func:`torch_guard` is needed."""
+def torch_modes() -> Callable[[], object]:
+    """Return a function that tests whether torch may intercept calls, so that :func:`torch_guard` is needed."""
     torch = load_torch()
     return _always if torch is None else torch._C._len_torch_function_stack
 
@@ -88,11 +84,11 @@ def _always() -> bool:
     return True
 
 
-def describe(value: Any) -> tuple[Any, Any]:
+def describe(value: object) -> tuple[Key, Packed]:
     """Return the key and the packed value of an argument that is not constant by annotation.
 
     Raises:
-        TypeError: Nothing of its type can be passed.
+        TypeError: An argument of this type cannot be passed.
     """
     found = _PLAIN.get(type(value))
     if found is not None:
@@ -114,7 +110,7 @@ def describe(value: Any) -> tuple[Any, Any]:
     return _foreign(value)
 
 
-def refuse_device(tensor: Any) -> Any:
+def refuse_device(tensor: Tensor) -> NoReturn:
     """Refuse a tensor whose memory is not the host's.
 
     Raises:
@@ -130,7 +126,7 @@ def integer_key(value: int) -> str:
     """Return the type of an int argument: the smallest of i32, i64, u64 that holds it.
 
     Raises:
-        OverflowError: None does.
+        OverflowError: The integer does not fit into 64 bits.
     """
     if value in _I32:
         return "i32"
@@ -141,7 +137,7 @@ def integer_key(value: int) -> str:
     raise OverflowError(f"an integer argument must fit into 64 bits, but got {value}")
 
 
-def _integer(value: int) -> tuple[Any, Any]:
+def _integer(value: int) -> tuple[Key, Packed]:
     return (1, 1) if value == 1 else (integer_key(value), value)
 
 
@@ -150,12 +146,12 @@ _DATA = object.__basicsize__
 _word_at = ctypes.c_size_t.from_address
 
 
-def _array(value: np.ndarray[Any, Any]) -> tuple[Any, Any]:
+def _array(value: NDArray[Any]) -> tuple[Key, Packed]:
     key = value.dtype if value.flags.writeable else (value.dtype, "read-only")
     return key, _word_at(id(value) + _DATA).value
 
 
-_PLAIN: dict[type, Callable[[Any], tuple[Any, Any]]] = {
+_PLAIN: dict[type, Callable[[Any], tuple[Key, Packed]]] = {
     int: _integer,
     bool: lambda value: ("i1", value),
     float: lambda value: ("fp32", value),
@@ -164,7 +160,7 @@ _PLAIN: dict[type, Callable[[Any], tuple[Any, Any]]] = {
 }
 
 
-def _foreign(value: Any) -> tuple[Any, Any]:
+def _foreign(value: Tensor) -> tuple[Key, Packed]:
     """Describe an object of another library by one of the protocols for memory."""
     interface = getattr(value, "__array_interface__", None)
     if interface is not None:
@@ -175,10 +171,10 @@ def _foreign(value: Any) -> tuple[Any, Any]:
         return ((dtype, "read-only") if read_only else dtype), address
     if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
         with guard():
-            return "*" + dtype_name(value.dtype), value.data_ptr()
+            return _pointer_to(value.dtype), value.data_ptr()
     if hasattr(value, "__dlpack__"):
         return _dlpack(value)
-    if isinstance(value, JITCallable) or dtype_name(value, None) is not None:
+    if isinstance(value, JITCallable) or dtype_name(value) is not None:
         return _Constant(constant_key(value)), 0
     if type(value).__name__ == "constexpr":
         return _Constant(constant_key(value)), 0
@@ -192,9 +188,9 @@ def _foreign(value: Any) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Constant:
-    """Key of an argument that is constant though its parameter is not annotated so."""
+    """Key of an argument that is constant although its parameter is not annotated as one."""
 
-    key: Any
+    key: Key
 
 
 class _DLTensor(ctypes.Structure):
@@ -215,8 +211,8 @@ class _DLTensor(ctypes.Structure):
 _DLPACK_KINDS = {0: "i", 1: "u", 2: "fp", 4: "bf"}
 
 
-def _dlpack(value: Any) -> tuple[Any, Any]:
-    """Read a DLPack capsule; the object keeps the memory alive, the capsule is let go."""
+def _dlpack(value: Tensor) -> tuple[Key, Packed]:
+    """Read a DLPack capsule and drop it; the object itself keeps the memory alive."""
     capsule = value.__dlpack__()
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -234,19 +230,8 @@ def _dlpack(value: Any) -> tuple[Any, Any]:
     return f"*{name}", (tensor.data or 0) + tensor.byte_offset
 
 
-_REQUIRED = object()
-
-
-def dtype_name(dtype: Any, default: Any = _REQUIRED) -> Any:
-    """Return how a signature spells a dtype of NumPy, torch or ``triton.language``.
-
-    Args:
-        dtype: The dtype.
-        default: Returned for anything else. Default: an error.
-
-    Raises:
-        TypeError: It is none, and there is no default.
-    """
+def dtype_name(dtype: Any) -> str | None:
+    """Return how a signature spells a dtype of NumPy, torch or ``triton.language``; None for others."""
     with contextlib.suppress(TypeError):
         found = DTYPES.get(dtype)
         if found is not None:
@@ -258,17 +243,27 @@ def dtype_name(dtype: Any, default: Any = _REQUIRED) -> Any:
         return _NAMES[text[6:]]
     with contextlib.suppress(TypeError):
         if isinstance(dtype, type) and issubclass(dtype, np.generic):
-            return DTYPES.get(np.dtype(dtype), default)
-    if default is not _REQUIRED:
-        return default
-    raise TypeError(f"dtype must be one that kernels know, but got {dtype!r}")
+            return DTYPES.get(np.dtype(dtype))
+    return None
 
 
-def constant_key(value: Any) -> Any:
+def _pointer_to(dtype: object) -> str:
+    """Return how a signature spells a pointer to a dtype.
+
+    Raises:
+        TypeError: Kernels do not know the dtype.
+    """
+    name = dtype_name(dtype)
+    if name is None:
+        raise TypeError(f"dtype must be one that kernels know, but got {dtype!r}")
+    return f"*{name}"
+
+
+def constant_key(value: Any) -> Key:
     """Return a hashable key of a compile-time value: equal keys mean the same code.
 
     Raises:
-        TypeError: It is not hashable, so equal values cannot be found.
+        TypeError: The value is not hashable, so equal values cannot be found.
     """
     kind = type(value)
     if kind is int or kind is str or kind is bool or value is None:
@@ -288,8 +283,7 @@ def constant_key(value: Any) -> Any:
     return kind, value
 
 
-@dataclass(frozen=True)
-class Specialised:
+class Specialised(NamedTuple):
     """Meaning of one argument for the kernel that is built.
 
     Attributes:
@@ -298,15 +292,15 @@ class Specialised:
         read_only: Whether its memory must not be written.
     """
 
-    type: Any
-    value: Any = None
+    type: TypeSpelling
+    value: object = None
     read_only: bool = False
 
 
 CONSTANT = "constexpr"
 
 
-def specialise(param: KernelParam, value: Any) -> Specialised:
+def specialise(param: KernelParam, value: object) -> Specialised:
     """Return the meaning of an argument for a parameter.
 
     Args:
@@ -314,7 +308,7 @@ def specialise(param: KernelParam, value: Any) -> Specialised:
         value: The argument.
 
     Raises:
-        TypeError: Nothing of its type can be passed.
+        TypeError: An argument of this type cannot be passed.
         OverflowError: An integer does not fit into 64 bits, or into the annotated type.
     """
     if param.is_constexpr:
@@ -341,16 +335,16 @@ def annotated_scalar(param: KernelParam) -> str | None:
     return None
 
 
-def check_annotated(name: str, type_: str, value: Any) -> None:
+def check_annotated(name: str, type_: str, value: object) -> None:
     """Check a number that is given for a parameter with an annotated type.
 
     Raises:
-        TypeError: It is no number.
-        OverflowError: It does not fit.
+        TypeError: The value is not a number.
+        OverflowError: The value does not fit into the type.
     """
     if isinstance(value, (bool, np.bool_)):
         return
-    if type_.startswith(("fp", "bf")):
+    if BY_SPELLING[type_].is_float:
         if not isinstance(value, (int, float, np.integer, np.floating)):
             raise TypeError(f"{name} must be a number, but got {type(value).__name__}")
         return
@@ -365,15 +359,15 @@ def check_annotated(name: str, type_: str, value: Any) -> None:
 
 def bounds(type_: str) -> tuple[int, int]:
     """Return the least and the greatest integer of a type; of floats, those that fp32 holds exactly."""
-    if type_.startswith(("fp", "bf")):
+    if BY_SPELLING[type_].is_float:
         return -(1 << 24), 1 << 24
-    bits = int(type_[1:])
+    bits = BY_SPELLING[type_].bits
     if type_[0] == "u" or bits == 1:
         return 0, (1 << bits) - 1
     return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
 
-def _meaning(key: Any, value: Any, keep_values: bool) -> Specialised:
+def _meaning(key: Key, value: Any, keep_values: bool) -> Specialised:
     if key is None:
         return Specialised(CONSTANT, None)
     if isinstance(key, _Constant):
@@ -391,5 +385,5 @@ def _meaning(key: Any, value: Any, keep_values: bool) -> Specialised:
                 tuple(p.value for p in parts),
                 any(p.read_only for p in parts),
             )
-        return Specialised(f"*{dtype_name(key[0])}", read_only=True)
-    return Specialised(f"*{dtype_name(key)}")
+        return Specialised(_pointer_to(key[0]), read_only=True)
+    return Specialised(_pointer_to(key))

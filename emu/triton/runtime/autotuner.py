@@ -1,4 +1,4 @@
-"""Choosing settings by measuring, and computing settings from arguments."""
+"""Choice of settings by measurement, and computation of settings from arguments."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from emu.kernels.core.messages import shown
 from emu.triton import knobs
 from emu.triton.codegen.errors import CompileTimeAssertionFailure
 from emu.triton.runtime import cache, checks, timing
-from emu.triton.runtime.arguments import torch_guard
+from emu.triton.runtime.arguments import Tensor, torch_guard
 from emu.triton.runtime.driver import driver
 from emu.triton.runtime.errors import AutotunerError, OutOfResources
 from emu.triton.runtime.jit import JITFunction, KernelInterface
@@ -26,6 +27,9 @@ from emu.triton.runtime.jit import JITFunction, KernelInterface
 _QUANTILES = (0.5, 0.2, 0.8)
 _FAILED = [float("inf")] * 3
 _text = functools.cache(str)
+
+Arguments: TypeAlias = dict[str, Any]
+"""Arguments of a launch by name, as functions of the program (hooks, heuristics, models) read them."""
 
 
 class Config:
@@ -43,21 +47,21 @@ class Config:
 
     def __init__(
         self,
-        kwargs: dict[str, Any],
+        kwargs: Mapping[str, object],
         num_warps: int = 4,
         num_stages: int = 3,
         num_ctas: int = 1,
         maxnreg: int | None = None,
-        pre_hook: Callable[[dict[str, Any]], Any] | None = None,
+        pre_hook: Callable[[Arguments], object] | None = None,
         ir_override: str | None = None,
     ) -> None:
-        self.kwargs = checks.mapping("kwargs", kwargs)
+        self.kwargs = checks.as_mapping("kwargs", kwargs)
         for name, value in (("num_warps", num_warps), ("num_ctas", num_ctas)):
-            checks.whole(name, value, 1)
-        checks.whole("num_stages", num_stages, 0)
+            checks.as_integer(name, value, 1)
+        checks.as_integer("num_stages", num_stages, 0)
         if maxnreg is not None:
-            checks.whole("maxnreg", maxnreg, 1)
-        checks.function("pre_hook", pre_hook)
+            checks.as_integer("maxnreg", maxnreg, 1)
+        checks.check_function("pre_hook", pre_hook)
         self.num_warps = num_warps
         self.num_ctas = num_ctas
         self.num_stages = num_stages
@@ -65,7 +69,7 @@ class Config:
         self.pre_hook = pre_hook
         self.ir_override = ir_override
 
-    def _launch_options(self) -> dict[str, Any]:
+    def _launch_options(self) -> dict[str, object]:
         return {
             "num_warps": self.num_warps,
             "num_ctas": self.num_ctas,
@@ -74,7 +78,7 @@ class Config:
             "ir_override": self.ir_override,
         }
 
-    def all_kwargs(self) -> dict[str, Any]:
+    def all_kwargs(self) -> Arguments:
         """Return everything that a launch with these settings passes by name."""
         options = {n: v for n, v in self._launch_options().items() if v is not None}
         return {**self.kwargs, **options}
@@ -83,7 +87,7 @@ class Config:
         options = {n: v for n, v in self._launch_options().items() if n != "ir_override"}
         return ", ".join(f"{n}: {v}" for n, v in {**self.kwargs, **options}.items())
 
-    def _identity(self) -> tuple[Any, ...]:
+    def _identity(self) -> tuple[object, ...]:
         return (tuple(self.all_kwargs().items()), self.pre_hook)
 
     def __hash__(self) -> int:
@@ -105,15 +109,15 @@ class Autotuner(KernelInterface[Any]):
 
     def __init__(
         self,
-        fn: Any,
+        fn: KernelInterface[Any],
         arg_names: Sequence[str],
         configs: Sequence[Config],
         key: Sequence[str],
         reset_to_zero: Sequence[str] | None = None,
         restore_value: Sequence[str] | None = None,
-        pre_hook: Callable[..., Any] | None = None,
-        post_hook: Callable[..., Any] | None = None,
-        prune_configs_by: dict[str, Any] | None = None,
+        pre_hook: Callable[..., object] | None = None,
+        post_hook: Callable[..., object] | None = None,
+        prune_configs_by: Mapping[str, object] | None = None,
         warmup: float | None = None,
         rep: float | None = None,
         use_cuda_graph: bool = False,
@@ -122,54 +126,60 @@ class Autotuner(KernelInterface[Any]):
     ) -> None:
         self.fn = fn
         self.arg_names = list(arg_names)
-        self.configs = checks.items("configs", configs) or [Config({})]
-        for config in self.configs:
-            if not isinstance(config, Config):
-                raise TypeError(
-                    f"configs must be Configs, but one is {shown(config, with_type=True)}"
-                )
-        self.keys = checks.names("key", key)
-        self.reset_to_zero = checks.names("reset_to_zero", reset_to_zero)
-        self.restore_value = checks.names("restore_value", restore_value)
-        for name in ("keys", "reset_to_zero", "restore_value"):
-            unknown = [n for n in getattr(self, name) if n not in self.arg_names]
-            if unknown:
-                raise ValueError(
-                    f"{'key' if name == 'keys' else name} must be names of parameters of the kernel "
-                    f"({', '.join(self.arg_names)}), but got {', '.join(map(repr, unknown))}"
-                )
-        self.cache: dict[tuple[Any, ...], Config] = {}
-        self.cache_results = checks.flag("cache_results", cache_results)
+        self.configs = _checked_configs(configs)
+        self.keys = self._parameters("key", key)
+        self.reset_to_zero = self._parameters("reset_to_zero", reset_to_zero)
+        self.restore_value = self._parameters("restore_value", restore_value)
+        self.cache: dict[tuple[object, ...], Config] = {}
+        self.cache_results = checks.as_flag("cache_results", cache_results)
         for name, hook in (
             ("pre_hook", pre_hook),
             ("post_hook", post_hook),
             ("do_bench", do_bench),
         ):
-            checks.function(name, hook)
+            checks.check_function(name, hook)
         self.user_defined_pre_hook = pre_hook is not None
         self.user_defined_post_hook = post_hook is not None
-        self.pre_hook: Callable[..., Any] = pre_hook or self._reset
-        self.post_hook: Callable[..., Any] = post_hook or self._restore
-        self.restore_copies: dict[str, Any] = {}
-        pruning = checks.mapping("prune_configs_by", prune_configs_by)
-        self.perf_model = checks.function(
-            "perf_model of prune_configs_by", pruning.get("perf_model")
-        )
-        self.configs_top_k = pruning.get("top_k", 1.0)
-        self.early_config_prune = checks.function(
-            "early_config_prune of prune_configs_by", pruning.get("early_config_prune")
-        )
+        self.pre_hook: Callable[..., object] = pre_hook or self._reset
+        self.post_hook: Callable[..., object] = post_hook or self._restore
+        self.restore_copies: dict[str, object] = {}
+        self._set_pruning(prune_configs_by)
         self.num_warmups, self.num_reps, self.use_cuda_graph = warmup, rep, use_cuda_graph
         self._do_bench = do_bench or _bench_of(warmup, rep, use_cuda_graph)
-        self.base_fn = fn
-        while not inspect.isfunction(self.base_fn):
-            self.base_fn = self.base_fn.fn
+        self.base_fn = _python_function(fn)
         self.__name__, self.__qualname__ = self.base_fn.__name__, self.base_fn.__qualname__
         self.__module__ = self.base_fn.__module__
-        self.nargs: dict[str, Any] | None = None
+        self.nargs: Arguments | None = None
         self.best_config: Config | None = None
         self.configs_timings: dict[Config, list[float]] = {}
         self.bench_time = 0.0
+
+    def _set_pruning(self, prune_configs_by: Mapping[str, object] | None) -> None:
+        """Read the functions that choose the configurations to measure."""
+        pruning = checks.as_mapping("prune_configs_by", prune_configs_by)
+        self.perf_model = checks.check_function(
+            "perf_model of prune_configs_by", pruning.get("perf_model")
+        )
+        self.configs_top_k = pruning.get("top_k", 1.0)
+        self.early_config_prune = checks.check_function(
+            "early_config_prune of prune_configs_by", pruning.get("early_config_prune")
+        )
+
+    def _parameters(self, what: str, given: Sequence[str] | None) -> list[str]:
+        """Return names of parameters as a list.
+
+        Raises:
+            TypeError: ``given`` is not a list of names.
+            ValueError: The kernel has no such parameter.
+        """
+        found = checks.as_names(what, given)
+        unknown = [n for n in found if n not in self.arg_names]
+        if unknown:
+            raise ValueError(
+                f"{what} must be names of parameters of the kernel "
+                f"({', '.join(self.arg_names)}), but got {', '.join(map(repr, unknown))}"
+            )
+        return found
 
     @functools.cached_property
     def do_bench(self) -> Callable[..., Any]:
@@ -178,7 +188,7 @@ class Autotuner(KernelInterface[Any]):
 
     # ---- memory between measurements
 
-    def _reset(self, kwargs: dict[str, Any], reset_only: bool = False) -> None:
+    def _reset(self, kwargs: Arguments, reset_only: bool = False) -> None:
         for name in self.reset_to_zero:
             if kwargs[name] is not None:
                 _fill_zero(kwargs[name])
@@ -187,14 +197,14 @@ class Autotuner(KernelInterface[Any]):
                 name: _copy(kwargs[name]) for name in self.restore_value if kwargs[name] is not None
             }
 
-    def _restore(self, kwargs: dict[str, Any], exception: Exception | None = None) -> None:
+    def _restore(self, kwargs: Arguments, exception: Exception | None = None) -> None:
         for name, value in self.restore_copies.items():
             _copy_into(kwargs[name], value)
         self.restore_copies = {}
 
     # ---- choice
 
-    def run(self, *args: Any, **kwargs: Any) -> Any:
+    def run(self, *args: object, **kwargs: object) -> Any:
         """Launch with the best settings for these arguments, which are measured the first time.
 
         Args:
@@ -202,8 +212,8 @@ class Autotuner(KernelInterface[Any]):
             **kwargs: Arguments by name, options, and ``grid``.
 
         Raises:
-            ValueError: An argument is one that the settings give.
-            AutotunerError: Pruning left no settings.
+            ValueError: An argument is also set by the configurations.
+            AutotunerError: Pruning left no configuration.
         """
         # Kept in an attribute, as programs' hooks and pruning functions read it while this runs.
         self.nargs = dict(zip(self.arg_names, args, strict=False))
@@ -216,7 +226,7 @@ class Autotuner(KernelInterface[Any]):
         finally:
             self.nargs = None
 
-    def _choose(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Config:
+    def _choose(self, args: tuple[object, ...], kwargs: Arguments) -> Config:
         assert self.nargs is not None
         given = {n: v for n, v in {**self.nargs, **kwargs}.items() if n in self.arg_names}
         key = tuple(given[n] for n in self.keys if n in given)
@@ -259,10 +269,10 @@ class Autotuner(KernelInterface[Any]):
 
     def _measure_or_load(
         self,
-        key: tuple[Any, ...],
+        key: tuple[object, ...],
         configs: list[Config],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: tuple[object, ...],
+        kwargs: Arguments,
     ) -> bool:
         """Fill ``configs_timings``; return whether they came from disk."""
         name = None
@@ -283,10 +293,10 @@ class Autotuner(KernelInterface[Any]):
         return False
 
     def _measure(
-        self, configs: list[Config], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, configs: list[Config], args: tuple[object, ...], kwargs: Arguments
     ) -> dict[Config, list[float]]:
-        """Measure each of the settings; those that make the same code are measured once."""
-        found: dict[Any, list[float]] = {}
+        """Measure each configuration; those that compile to the same code are measured once."""
+        found: dict[object, list[float]] = {}
         timings = {}
         for config in configs:
             same = self._code_of(config)
@@ -300,13 +310,13 @@ class Autotuner(KernelInterface[Any]):
         return timings
 
     def _code_of(self, config: Config) -> Any:
-        """Return a key of the code that these settings make; None if the code does not identify them."""
+        """Return a key of the code that a configuration compiles to; None if it has effects besides the code."""
         if config.pre_hook is not None or self._do_bench is not None:
             return None
         given = {n: v for n, v in config.all_kwargs().items() if n in self.arg_names}
         return repr(sorted(given.items()))
 
-    def _bench(self, *args: Any, config: Config, **meta: Any) -> list[float]:
+    def _bench(self, *args: object, config: Config, **meta: object) -> list[float]:
         twice = meta.keys() & config.kwargs.keys()
         if twice:
             raise ValueError(
@@ -337,12 +347,12 @@ class Autotuner(KernelInterface[Any]):
             return list(_FAILED)
         return list(times) if isinstance(times, (list, tuple)) else [times]
 
-    def prune_configs(self, kwargs: dict[str, Any]) -> list[Config]:
+    def prune_configs(self, kwargs: Arguments) -> list[Config]:
         """Return the settings that ``prune_configs_by`` leaves for these arguments.
 
         Raises:
-            AutotunerError: None.
-            TypeError: ``top_k`` is neither a share up to 1.0 nor an int.
+            AutotunerError: No configuration is left.
+            TypeError: ``top_k`` is neither a fraction up to 1.0 nor an int.
         """
         nargs = self.nargs or {}
         configs = list(self.configs)
@@ -364,7 +374,7 @@ class Autotuner(KernelInterface[Any]):
         model = self.perf_model
         return sorted(configs, key=lambda c: model(**{**nargs, **kwargs, **c.all_kwargs()}))[:top_k]
 
-    def warmup(self, *args: Any, **kwargs: Any) -> list[Any]:
+    def warmup(self, *args: object, **kwargs: object) -> list[object]:
         """Compile for these arguments with all settings; returns the compiled kernels."""
         self.nargs = dict(zip(self.arg_names, args, strict=False))
         try:
@@ -374,6 +384,21 @@ class Autotuner(KernelInterface[Any]):
             ]
         finally:
             self.nargs = None
+
+
+def _checked_configs(configs: Sequence[Config]) -> list[Config]:
+    found = checks.as_list("configs", configs) or [Config({})]
+    for config in found:
+        if not isinstance(config, Config):
+            raise TypeError(f"configs must be Configs, but one is {shown(config, with_type=True)}")
+    return found
+
+
+def _python_function(fn: Any) -> FunctionType:
+    """Return the Python function under the decorators."""
+    while not inspect.isfunction(fn):
+        fn = fn.fn
+    return fn
 
 
 def _bench_of(
@@ -403,32 +428,32 @@ def _read_times(name: str, count: int) -> list[list[float]] | None:
     return times if whole else None
 
 
-def _fill_zero(value: Any) -> None:
+def _fill_zero(value: Tensor) -> None:
     value.zero_() if hasattr(value, "zero_") else value.fill(0)
 
 
-def _copy(value: Any) -> Any:
+def _copy(value: Tensor) -> Tensor:
     return value.clone() if hasattr(value, "clone") else value.copy()
 
 
-def _copy_into(target: Any, source: Any) -> None:
+def _copy_into(target: Tensor, source: Tensor) -> None:
     target.copy_(source) if hasattr(target, "copy_") else np.copyto(target, source)
 
 
 def autotune(
     configs: Sequence[Config],
     key: Sequence[str],
-    prune_configs_by: dict[str, Any] | None = None,
+    prune_configs_by: Mapping[str, object] | None = None,
     reset_to_zero: Sequence[str] | None = None,
     restore_value: Sequence[str] | None = None,
-    pre_hook: Callable[..., Any] | None = None,
-    post_hook: Callable[..., Any] | None = None,
+    pre_hook: Callable[..., object] | None = None,
+    post_hook: Callable[..., object] | None = None,
     warmup: float | None = None,
     rep: float | None = None,
     use_cuda_graph: bool = False,
     do_bench: Callable[..., Any] | None = None,
     cache_results: bool = False,
-) -> Callable[[Any], Autotuner]:
+) -> Callable[[KernelInterface[Any]], Autotuner]:
     """Return a decorator that chooses a kernel's settings by measuring.
 
     Times are measured at the first launch with each combination of the values of ``key`` and the arguments'
@@ -455,7 +480,7 @@ def autotune(
         ValueError: A name is not one of the kernel's parameters.
     """
 
-    def decorate(fn: Any) -> Autotuner:
+    def decorate(fn: KernelInterface[Any]) -> Autotuner:
         return Autotuner(
             fn,
             fn.arg_names,
@@ -480,11 +505,14 @@ class Heuristics(KernelInterface[Any]):
     """A kernel some of whose arguments are computed from the others; :func:`heuristics` makes it."""
 
     def __init__(
-        self, fn: Any, arg_names: Sequence[str], values: dict[str, Callable[[dict[str, Any]], Any]]
+        self,
+        fn: KernelInterface[Any],
+        arg_names: Sequence[str],
+        values: Mapping[str, Callable[[Arguments], object]],
     ) -> None:
         self.fn = fn
         self.arg_names = list(arg_names)
-        self.values = checks.mapping("values", values)
+        self.values = checks.as_mapping("values", values)
         for name, compute in self.values.items():
             if not callable(compute):
                 raise TypeError(
@@ -494,13 +522,13 @@ class Heuristics(KernelInterface[Any]):
         self.__name__, self.__qualname__ = fn.__name__, fn.__qualname__
         self.__module__ = fn.__module__
 
-    def run(self, *args: Any, **kwargs: Any) -> Any:
+    def run(self, *args: object, **kwargs: object) -> Any:
         """Launch with the computed arguments besides those given."""
         for name, compute in self.values.items():
             kwargs[name] = compute({**dict(zip(self.arg_names, args, strict=False)), **kwargs})
         return self.fn.run(*args, **kwargs)
 
-    def warmup(self, *args: Any, **kwargs: Any) -> Any:
+    def warmup(self, *args: object, **kwargs: object) -> Any:
         """Compile for these arguments and the computed ones."""
         for name, compute in self.values.items():
             kwargs[name] = compute({**dict(zip(self.arg_names, args, strict=False)), **kwargs})
@@ -508,15 +536,15 @@ class Heuristics(KernelInterface[Any]):
 
 
 def heuristics(
-    values: dict[str, Callable[[dict[str, Any]], Any]],
-) -> Callable[[Any], Heuristics]:
+    values: Mapping[str, Callable[[Arguments], object]],
+) -> Callable[[KernelInterface[Any]], Heuristics]:
     """Return a decorator that computes some of a kernel's arguments.
 
     Args:
         values: By parameter: a function of all arguments by name, which gives the value.
     """
 
-    def decorate(fn: Any) -> Heuristics:
+    def decorate(fn: KernelInterface[Any]) -> Heuristics:
         return Heuristics(fn, fn.arg_names, values)
 
     return decorate

@@ -1,58 +1,91 @@
-"""Backends: native code for the CPU, and the reference interpreter of the tile IR."""
+"""Registry of backends: the ways to make a kernel of the tile IR executable.
+
+A backend registers itself under the name that programs choose it by; nothing here knows which there are.
+"""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias
 
 from emu.tile.ir import Module
-from emu.tile.packing import slot
+from emu.triton.runtime.arguments import Packed
+
+Launch: TypeAlias = Callable[[int, int, int, Sequence[Packed]], None]
+"""Runs a kernel for a grid, x, y and z, with the packed values of its arguments."""
 
 
 class Executable(Protocol):
     """A kernel that can run."""
 
-    def bind(self, threads: int) -> Callable[[int, int, int, Sequence[Any]], None]:
-        """Return a function that runs it for a grid, x, y and z, with the values of its arguments."""
+    def bind(self, threads: int) -> Launch:
+        """Return a function that runs it on at most that many threads."""
 
 
-class ReferenceKernel:
-    """A module that the reference interpreter runs, one instance after the other; exact and slow."""
+class Backend:
+    """Base of backends: compiles kernels, and may keep them on disk.
 
-    def __init__(self, module: Module) -> None:
-        self._module = module
-        self._slots = struct.Struct("".join(slot(a.type) for a in module.kernel.body.arguments))
+    Nothing of it is called by a warm launch: that calls what :meth:`Executable.bind` returned.
 
-    def bind(self, threads: int) -> Callable[[int, int, int, Sequence[Any]], None]:
-        """Return a function that runs it, on one thread."""
-
-        def launch(x: int, y: int, z: int, values: Sequence[Any]) -> None:
-            from emu.tile.reference import run
-
-            # Numbers become what an argument of their dtype holds.
-            run(self._module, self._slots.unpack(self._slots.pack(*values)), (x, y, z))
-
-        return launch
-
-
-def compile_module(module: Module, backend: str, contract: bool = False) -> Executable:
-    """Make a module executable; it may be changed.
-
-    Args:
-        module: The module of a kernel.
-        backend: ``"cpu"`` or ``"reference"``.
-        contract: Whether native code may round ``a * b + c`` once.
+    Attributes:
+        name: Name in the option ``backend`` of a launch and in ``EMU_TRITON_BACKEND``.
+        is_stored: Whether executables are kept on disk; :meth:`to_bytes` and :meth:`from_bytes` then
+            convert them.
     """
-    if backend == "reference":
-        return ReferenceKernel(module)
-    from emu.tile import cpu
 
-    return cpu.compile(module, options=cpu.Options(contract=contract))
+    name: str
+    is_stored = False
+
+    def compile(self, module: Module, contract: bool) -> Executable:
+        """Make a module executable; it may be changed.
+
+        Args:
+            module: The module of a kernel.
+            contract: Whether ``a * b + c`` may be rounded once.
+        """
+        raise NotImplementedError
+
+    def target(self) -> str:
+        """Return a text of what executables depend on besides the kernel, such as the CPU."""
+        return ""
+
+    def to_bytes(self, executable: Executable) -> bytes:
+        """Return an executable as bytes."""
+        raise NotImplementedError
+
+    def from_bytes(self, code: bytes) -> Executable:
+        """Return the executable that :meth:`to_bytes` turned into bytes, perhaps in another process."""
+        raise NotImplementedError
+
+    def text(self, name: str, module: Module, contract: bool) -> str | None:
+        """Return a readable form of what a module becomes (``"llir"``, ``"s"``), or None if it has none."""
+        del name, module, contract
+        return None
 
 
-def load(code: bytes) -> Executable:
-    """Load a kernel for the CPU from the bytes that its ``to_bytes`` returned."""
-    from emu.tile import cpu
+_backends: dict[str, Backend] = {}
 
-    return cpu.Kernel.from_bytes(code)
+
+def register(backend: Backend) -> None:
+    """Make a backend known.
+
+    Raises:
+        ValueError: Another backend has the name.
+    """
+    if backend.name in _backends:
+        raise ValueError(f"name must be that of no other backend, but got {backend.name!r}")
+    _backends[backend.name] = backend
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the backends, in the order in which they were registered."""
+    return tuple(_backends)
+
+
+def find(name: str) -> Backend:
+    """Return the backend of a name.
+
+    Raises:
+        KeyError: No backend has the name.
+    """
+    return _backends[name]

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from emu.tile.ir import Module
+from emu.triton.language.constants import base_type
+from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import backends, cache
-from emu.triton.runtime.arguments import CONSTANT, constant_key
+from emu.triton.runtime.arguments import CONSTANT, Key, constant_key
 from emu.triton.runtime.backends import Executable
 from emu.triton.runtime.stores import stored_arguments
 from emu.triton.source import JITCallable
@@ -32,26 +34,24 @@ class Request:
         signature: The spelling of each parameter's type, in order: ``*fp32``, ``constexpr``, tuples.
         constants: The values of the constants; a tuple's at their places in a tuple.
         debug: Whether assertions are checked.
-        backend: ``"cpu"`` or ``"reference"``.
+        backend: Name of the backend, ``"cpu"`` or ``"reference"`` unless others are registered.
         contract: Whether ``a * b + c`` may be rounded once.
     """
 
     fn: JITCallable
-    signature: dict[str, Any]
-    constants: dict[str, Any]
+    signature: dict[str, TypeSpelling]
+    constants: dict[str, object]
     debug: bool
     backend: str
     contract: bool = False
 
-    def key(self) -> Any:
+    def key(self) -> Key:
         """Return a key of the request among those of one function, in this process."""
         constants = tuple((n, constant_key(v)) for n, v in self.constants.items())
         return tuple(self.signature.items()), constants, self.debug, self.backend, self.contract
 
     def digest(self) -> str | None:
         """Return the key of the request on disk; None if a constant has no lasting spelling."""
-        from emu.tile.cpu.native import host
-
         spelled = []
         for name, value in self.constants.items():
             text = _spelling(value)
@@ -59,7 +59,8 @@ class Request:
                 return None
             spelled.append(f"{name}={text}")
         fn = (self.fn.cache_key, self.fn.__name__)
-        parts = (host(), *fn, self.signature, spelled, self.debug, self.contract)
+        made_by = self.backend, backends.find(self.backend).target()
+        parts = (*made_by, *fn, self.signature, spelled, self.debug, self.contract)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
 
     def module(self) -> Module:
@@ -79,8 +80,8 @@ class Request:
         return build_module(self.fn, types, constants, {"debug": self.debug})
 
 
-def _type(spelled: Any, constant: Any) -> Any:
-    """Return the language's type for its spelling; inside tuples that of a constant, too."""
+def _type(spelled: TypeSpelling, constant: Any) -> base_type:
+    """Return the language's type for its spelling; in tuples constants have types, too."""
     from emu.triton.language.constants import constexpr_type
     from emu.triton.language.types import str_to_ty, tuple_type
 
@@ -90,7 +91,7 @@ def _type(spelled: Any, constant: Any) -> Any:
     return constexpr_type(constant) if spelled == CONSTANT else str_to_ty(spelled)
 
 
-def _spelling(value: Any) -> str | None:
+def _spelling(value: object) -> str | None:
     if value is None or isinstance(value, (bool, int, float, str)):
         return f"{type(value).__name__}:{value!r}"
     if isinstance(value, tuple):
@@ -122,18 +123,19 @@ class Build:
         self.from_disk = from_disk
 
     @functools.cached_property
-    def texts(self) -> Mapping[str, Any]:
+    def texts(self) -> Mapping[str, str]:
         """Readable forms of the kernel, each made on first use."""
         return Texts(self)
 
 
 def build(request: Request) -> Build:
-    """Build a kernel, or load what a process before built.
+    """Build a kernel, or load one that another process built.
 
     Raises:
         CompilationError: The source breaks a rule of the language.
     """
-    digest = request.digest() if request.backend == "cpu" else None
+    backend = backends.find(request.backend)
+    digest = request.digest() if backend.is_stored else None
     if digest is None:
         return _compile(request)
     found = _load(request, digest)
@@ -144,7 +146,7 @@ def build(request: Request) -> Build:
         if found is not None:
             return found
         made = _compile(request)
-        cache.save(digest, {"stores": made.stores}, made.executable.to_bytes())  # type: ignore[attr-defined]  # of the CPU, as there is a digest
+        cache.save(digest, {"stores": made.stores}, backend.to_bytes(made.executable))
         return made
 
 
@@ -153,17 +155,18 @@ def _load(request: Request, digest: str) -> Build | None:
     if entry is None:
         return None
     facts, code = entry
-    return Build(request, backends.load(code), facts["stores"], from_disk=True)
+    executable = backends.find(request.backend).from_bytes(code)
+    return Build(request, executable, facts["stores"], from_disk=True)
 
 
 def _compile(request: Request) -> Build:
     module = request.module()
     stores = stored_arguments(module)  # the compiler may rewrite the module
-    executable = backends.compile_module(module, request.backend, request.contract)
+    executable = backends.find(request.backend).compile(module, request.contract)
     return Build(request, executable, stores, False)
 
 
-class Texts(dict[str, Any]):
+class Texts(dict[str, str]):
     """``asm`` of a compiled kernel: its readable forms by name, each made on first use.
 
     ``ttir`` is the tile IR; ``llir`` the LLVM IR and ``s`` the assembly, where the backend has them.
@@ -173,20 +176,18 @@ class Texts(dict[str, Any]):
         super().__init__()
         self._build = build
 
-    def __missing__(self, name: str) -> Any:
+    def __missing__(self, name: str) -> str:
         request = self._build.request
         if name in ("ttir", "ttgir", "source"):
             from emu.tile.text import print_module
 
-            self[name] = print_module(request.module())
-        elif name in ("llir", "s") and request.backend == "cpu":
-            from emu.tile.cpu import native
-
-            # A kernel that came from disk has its code alone.
-            kernel: Any = backends.compile_module(request.module(), "cpu", request.contract)
-            self[name] = native.to_assembly(kernel.llvm) if name == "s" else kernel.llvm
+            found: str | None = print_module(request.module())
         else:
+            backend = backends.find(request.backend)
+            found = backend.text(name, request.module(), request.contract)
+        if found is None:
             raise KeyError(
                 f"asm has no {name!r}: there are 'ttir' and, of a kernel for the CPU, 'llir' and 's'"
             )
-        return self[name]
+        self[name] = found
+        return found

@@ -31,7 +31,7 @@ Entry = tuple[dict[str, Any], bytes]
 
 @functools.cache
 def sources_digest() -> str:
-    """Return a digest of every source that compiles kernels, and of the versions below it."""
+    """Return a digest of the sources of the compiler and of the versions of the libraries that it uses."""
     import llvmlite
     import numpy as np
 
@@ -53,11 +53,11 @@ def load(key: str) -> Entry | None:
     with contextlib.suppress(OSError):
         os.utime(path)
     head, _, code = payload.partition(b"\n")
-    facts: dict[str, Any] = json.loads(head)
+    facts: dict[str, object] = json.loads(head)
     return facts, code
 
 
-def save(key: str, facts: dict[str, Any], code: bytes) -> None:
+def save(key: str, facts: dict[str, object], code: bytes) -> None:
     """Store what was compiled; a cache that cannot be written costs time, never the result."""
     payload = json.dumps(facts).encode() + b"\n" + code
     path = cache_files.store_checked(sources_digest(), f"{key}.kernel", payload)
@@ -67,17 +67,17 @@ def save(key: str, facts: dict[str, Any], code: bytes) -> None:
 
 
 def read(name: str) -> bytes | None:
-    """Return the contents of a file of the folder, or None if it cannot be had."""
+    """Return the contents of a file of the folder, or None if it cannot be read."""
     return cache_files.read(sources_digest(), name)
 
 
 def write(name: str, content: bytes) -> Path | None:
-    """Write a file into the folder, or where that is possible, so that others see all of it or none."""
+    """Write a file into the folder atomically; return its path, or None if nothing could be written."""
     return cache_files.store(sources_digest(), name, content)
 
 
 def _sweep(here: Path) -> None:
-    """Remove what was not used for long, at most once a day: files here, folders of other versions."""
+    """Remove old files here and old folders of other versions, at most once a day."""
     now = time.time()
     mark = here / _SWEPT
     if mark.exists() and mark.stat().st_mtime > now - _DAY_S:

@@ -1,33 +1,33 @@
-"""Checks of arguments that are looked at once: when a kernel is decorated, or a measurement described."""
+"""Checks of arguments of decorators and measurements, which run once per object, never per launch."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, SupportsIndex
 
 from emu.kernels.core.messages import shown
 
 
-def names(what: str, value: Any) -> list[str]:
-    """Return a sequence of names as a list; None and ``()`` give none.
+def as_names(what: str, value: object) -> list[str]:
+    """Return a sequence of names as a list; None gives an empty one.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: The value is not a list of names.
     """
     if value is None:
         return []
-    found = items(what, value)
+    found = as_list(what, value)
     for one in found:
         if not isinstance(one, str):
             raise TypeError(f"{what} must be a list of names, but has {shown(one, with_type=True)}")
     return found
 
 
-def items(what: str, value: Any) -> list[Any]:
+def as_list(what: str, value: Any) -> list[Any]:
     """Return a sequence as a list.
 
     Raises:
-        TypeError: It is none.
+        TypeError: The value is not a sequence.
     """
     try:
         if not isinstance(value, (str, bytes, bytearray)):
@@ -37,11 +37,11 @@ def items(what: str, value: Any) -> list[Any]:
     raise TypeError(f"{what} must be a list, but got {shown(value, with_type=True)}")
 
 
-def mapping(what: str, value: Any) -> dict[str, Any]:
-    """Return a dictionary with names as keys; of None an empty one.
+def as_mapping(what: str, value: object) -> dict[str, Any]:
+    """Return a copy of a dictionary whose keys are names; None gives an empty one.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: The value is not a dictionary with names as keys.
     """
     if value is None:
         return {}
@@ -50,34 +50,34 @@ def mapping(what: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def function(what: str, value: Any) -> Any:
-    """Return a function, or None.
+def check_function(what: str, value: object) -> Any:
+    """Check that a value is callable or None, and return it.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: The value is not callable.
     """
     if value is not None and not callable(value):
         raise TypeError(f"{what} must be a function, but got {shown(value, with_type=True)}")
     return value
 
 
-def flag(what: str, value: Any) -> bool:
-    """Return a flag; 0 and 1 will do.
+def as_flag(what: str, value: object) -> bool:
+    """Return a flag as a bool; 0 and 1 are accepted, too.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: The value is not a flag.
     """
     if type(value).__name__ not in ("bool", "bool_", "int") or value not in (0, 1):
         raise TypeError(f"{what} must be a bool, but got {shown(value, with_type=True)}")
     return bool(value)
 
 
-def whole(what: str, value: Any, least: int) -> int:
-    """Return an integer of at least some.
+def as_integer(what: str, value: SupportsIndex, least: int) -> int:
+    """Return an integer that is at least ``least``.
 
     Raises:
-        TypeError: It is none.
-        ValueError: It is less.
+        TypeError: The value is not an integer.
+        ValueError: The integer is less than ``least``.
     """
     try:
         number = int(value.__index__())

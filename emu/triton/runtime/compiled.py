@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 from emu.triton import knobs
+from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import options
-from emu.triton.runtime.arguments import CONSTANT, describe, torch_guard
+from emu.triton.runtime.arguments import CONSTANT, Packed, describe, torch_guard
+from emu.triton.runtime.backends import Launch
 from emu.triton.runtime.build import Build
 from emu.triton.runtime.driver import WARP_SIZE, driver
 from emu.triton.runtime.launcher import extents
@@ -40,7 +42,7 @@ class CompiledKernel:
     n_max_threads = 1024
     module = function = None
 
-    def __init__(self, build: Build, given: dict[str, Any]) -> None:
+    def __init__(self, build: Build, given: dict[str, object]) -> None:
         request = build.request
         threads = options.threads_of(given)
         self._build = build
@@ -72,11 +74,11 @@ class CompiledKernel:
             self.metadata.num_ctas,
             self.metadata.shared,
         )
-        self.run: Callable[[int, int, int, Sequence[Any]], None] = _make_run(build, self, threads)
+        self.run: Launch = _make_run(build, self, threads)
 
     @property
-    def asm(self) -> Any:
-        """Forms of the kernel to read, by name."""
+    def asm(self) -> Mapping[str, str]:
+        """Readable forms of the kernel by name."""
         return self._build.texts
 
     @functools.cached_property
@@ -90,16 +92,16 @@ class CompiledKernel:
         return self._build.from_disk
 
     def _init_handles(self) -> None:
-        """Return: the code is loaded."""
+        """Return at once, as the code is loaded."""
 
-    def launch_metadata(self, grid: Any, stream: Any, *args: Any) -> Any:
+    def launch_metadata(self, grid: object, stream: object, *args: object) -> LaunchMetadata:
         """Return the argument of launch hooks."""
         return LaunchMetadata({"name": self.name, "function": self, "stream": stream})
 
-    def __getitem__(self, grid: Any) -> Callable[..., None]:
+    def __getitem__(self, grid: object) -> Callable[..., None]:
         """Return a function that launches the kernel, given all arguments or those that are not constant."""
 
-        def launch(*args: Any, stream: Any = None) -> None:
+        def launch(*args: object, stream: object = None) -> None:
             signature = self.src.signature
             values = args
             if len(args) == len(signature):
@@ -127,22 +129,22 @@ class CompiledKernel:
 class LaunchMetadata:
     """Argument of a launch hook; ``get()`` returns the facts of the launch."""
 
-    def __init__(self, data: dict[str, Any]) -> None:
+    def __init__(self, data: dict[str, object]) -> None:
         self.data = data
 
-    def get(self) -> dict[str, Any]:
+    def get(self) -> dict[str, object]:
         """Return the facts of the launch by name."""
         return self.data
 
 
-def _paths(type_: Any, at: tuple[int, ...]) -> list[tuple[int, ...]]:
+def _paths(type_: TypeSpelling, at: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Return the paths to the kernel's arguments in the packed values."""
     if isinstance(type_, tuple):
         return [path for i, t in enumerate(type_) for path in _paths(t, (*at, i))]
     return [] if type_ == CONSTANT else [at]
 
 
-def _selection(build: Build) -> Callable[[Sequence[Any]], list[Any]] | None:
+def _selection(build: Build) -> Callable[[Sequence[Packed]], list[Packed]] | None:
     """Return a function that picks the kernel's arguments out of the packed values; None: all of them."""
     request = build.request
     passed = [p.name for p in request.fn.params if not p.is_constexpr]
@@ -151,7 +153,7 @@ def _selection(build: Build) -> Callable[[Sequence[Any]], list[Any]] | None:
     if paths == [(i,) for i in range(len(passed))]:
         return None
 
-    def select(values: Sequence[Any]) -> list[Any]:
+    def select(values: Sequence[Packed]) -> list[Packed]:
         found = []
         for path in paths:
             value: Any = values
@@ -163,15 +165,13 @@ def _selection(build: Build) -> Callable[[Sequence[Any]], list[Any]] | None:
     return select
 
 
-def _make_run(
-    build: Build, kernel: CompiledKernel, threads: int
-) -> Callable[[int, int, int, Sequence[Any]], None]:
+def _make_run(build: Build, kernel: CompiledKernel, threads: int) -> Launch:
     """Return the function that runs a kernel for a grid with packed values."""
     launch = build.executable.bind(threads)
     select = _selection(build)
     hooks = knobs.runtime  # read at each launch: programs set hooks between launches
 
-    def run(x: int, y: int, z: int, values: Sequence[Any]) -> None:
+    def run(x: int, y: int, z: int, values: Sequence[Packed]) -> None:
         if select is not None:
             values = select(values)
         if hooks.launch_enter_hook or hooks.launch_exit_hook:
@@ -183,7 +183,9 @@ def _make_run(
 
 
 def _run_with_hooks(
-    kernel: CompiledKernel, launch: Callable[..., None], call: tuple[int, int, int, Sequence[Any]]
+    kernel: CompiledKernel,
+    launch: Launch,
+    call: tuple[int, int, int, Sequence[Packed]],
 ) -> None:
     facts = kernel.launch_metadata(call[:3], 0)
     if knobs.runtime.launch_enter_hook:

@@ -14,16 +14,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from emu.triton.formats import BY_SPELLING
 from emu.triton.runtime.active import DriverConfig, driver
+from emu.triton.runtime.arguments import Tensor
 from emu.triton.runtime.timing import do_bench
 
 __all__ = ["Driver", "DriverConfig", "GPUTarget", "HostInterface", "driver"]
 
+# Figures of a GPU that programs divide by, to choose how many programs a core holds at once.
 REGISTERS_PER_CORE = 65536
 SHARED_BYTES_PER_CORE = 1 << 20
 WARP_SIZE = 32
-ARCH = 80
-_FLUSHED_BYTES = 1 << 25
+ARCH = 80  # the oldest that has what programs test for: bf16, asynchronous copies
+_FLUSHED_BYTES = 1 << 25  # larger than the last-level caches of most hosts
 
 
 @dataclass(frozen=True)
@@ -44,14 +47,14 @@ class GPUTarget:
 class Event:
     """A point in time on the host."""
 
-    def __init__(self, enable_timing: bool = True, **_: Any) -> None:
+    def __init__(self, enable_timing: bool = True, **_: object) -> None:
         self._at: float | None = None
 
-    def record(self, stream: Any = None) -> None:
+    def record(self, stream: object = None) -> None:
         """Record the time."""
         self._at = time.perf_counter()
 
-    def wait(self, stream: Any = None) -> None:
+    def wait(self, stream: object = None) -> None:
         """Return: nothing is under way."""
 
     def query(self) -> bool:
@@ -78,7 +81,7 @@ class HostInterface:
     Event = Event
 
     @staticmethod
-    def synchronize(device: Any = None) -> None:
+    def synchronize(device: object = None) -> None:
         """Return: nothing is under way."""
 
     @staticmethod
@@ -92,7 +95,7 @@ class HostInterface:
         return 1
 
     @staticmethod
-    def set_device(device: Any) -> None:
+    def set_device(device: object) -> None:
         """Return: there is one."""
 
     @staticmethod
@@ -105,7 +108,7 @@ class Utilities:
     """Figures that programs read from ``driver.active.utils``."""
 
     @staticmethod
-    def get_device_properties(device: Any = None) -> dict[str, int]:
+    def get_device_properties(device: object = None) -> dict[str, int]:
         """Return figures of the device: one multiprocessor is a core of the host."""
         return {
             "max_shared_mem": SHARED_BYTES_PER_CORE,
@@ -130,13 +133,14 @@ class Driver:
 
     def _emulated(self) -> str | None:
         """Return the type of the emulated devices that the program uses, if torch has any."""
+        # Looked up, never imported: a program without torch must not pay for loading it.
         accelerator = sys.modules.get("emu.accelerator")
         if accelerator is None or "torch" not in sys.modules or not accelerator.installed():
             return None
         return "npu" if "torch_npu" in sys.modules else "cuda"
 
     def get_current_target(self) -> GPUTarget:
-        """Return the target of kernels, which programs choose their settings by."""
+        """Return the target of kernels, by which programs choose their settings."""
         kind = self._emulated()
         if kind == "cuda":
             return GPUTarget(kind, ARCH, WARP_SIZE)
@@ -174,7 +178,7 @@ class Driver:
 
             set_current_device(kind, device)
 
-    def get_current_stream(self, device: Any = None) -> int:
+    def get_current_stream(self, device: object = None) -> int:
         """Return 0, the handle of the default stream: work is done when it is submitted."""
         return 0
 
@@ -183,11 +187,11 @@ class Driver:
         kind = self._emulated()
         return HostInterface if kind is None else getattr(sys.modules["torch"], kind)
 
-    def get_device_capability(self, device: Any = None) -> tuple[int, int]:
+    def get_device_capability(self, device: object = None) -> tuple[int, int]:
         """Return (8, 0), the capability that emulated devices have."""
         return divmod(ARCH, 10)
 
-    def get_benchmarker(self) -> Callable[..., Any]:
+    def get_benchmarker(self) -> Callable[..., object]:
         """Return :func:`emu.triton.testing.do_bench`."""
         return do_bench
 
@@ -200,7 +204,7 @@ class Driver:
 
         return np.empty(_FLUSHED_BYTES, np.int8)
 
-    def clear_cache(self, cache: Any) -> None:
+    def clear_cache(self, cache: Tensor) -> None:
         """Overwrite the memory, so that the caches of the CPU hold it and little else."""
         cache.zero_() if hasattr(cache, "zero_") else cache.fill(0)
 
@@ -208,9 +212,10 @@ class Driver:
         """Return the C++ type of an argument's type in a signature."""
         if ty.startswith("*"):
             return "void*"
-        if ty.startswith(("fp", "bf")):
-            return "double" if ty == "fp64" else "float"
-        return f"{'u' if ty.startswith('u') else ''}int{max(int(ty[1:]), 8)}_t"
+        found = BY_SPELLING[ty]
+        if found.is_float:
+            return "double" if found.bits == 64 else "float"
+        return f"{'u' if ty.startswith('u') else ''}int{max(found.bits, 8)}_t"
 
 
 driver.default = Driver()

@@ -42,7 +42,7 @@ class OutOfResources(TritonError):
 
 
 class PTXASError(TritonError):
-    """Never raised here: there is no assembler of another maker. Programs import the name."""
+    """Never raised here, as no vendor's assembler runs; programs import the name."""
 
 
 class AutotunerError(TritonError):

@@ -7,10 +7,12 @@ import inspect
 import threading
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, NoReturn, TypeVar, overload
 
 from emu.triton import knobs
+from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import arguments, launcher, options
+from emu.triton.runtime.arguments import Key
 from emu.triton.runtime.build import Build, Request, build
 from emu.triton.runtime.compiled import CompiledKernel
 from emu.triton.runtime.tensors import MockTensor, TensorWrapper, reinterpret
@@ -29,11 +31,16 @@ T = TypeVar("T")
 class KernelInterface(Generic[T]):
     """Base of what is launched as ``kernel[grid](...)``."""
 
-    def run(self, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-        """Launch it, or only compile it."""
+    __name__: str
+    __qualname__: str
+    arg_names: list[str]
+    fn: Any  # a function of Python's, or what is launched with more or other arguments
+
+    def run(self, *args: object, grid: object, warmup: bool, **kwargs: object) -> Any:
+        """Launch the kernel, or only compile it."""
         raise NotImplementedError
 
-    def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
+    def warmup(self, *args: object, grid: object, **kwargs: object) -> Any:
         """Compile for these arguments, without running; dtypes of torch stand for tensors of them."""
         return self.run(
             *map(MockTensor.wrap_dtype, args),
@@ -42,14 +49,12 @@ class KernelInterface(Generic[T]):
             **kwargs,
         )
 
-    def __getitem__(self, grid: Any) -> Any:
-        """Return a function that launches it on a grid."""
+    def __getitem__(self, grid: object) -> Callable[..., Any]:
+        """Return a function that launches the kernel on a grid."""
         return functools.partial(self.run, grid=grid, warmup=False)
 
     def __reduce__(self) -> str:
         return self.__qualname__  # pickled as functions are: by name
-
-    __qualname__: str
 
 
 class JITFunction(JITCallable, KernelInterface[T]):
@@ -66,20 +71,20 @@ class JITFunction(JITCallable, KernelInterface[T]):
         launch_metadata: Kept for programs that ask.
 
     Raises:
-        ValueError: The source of the function is nowhere to be read.
+        ValueError: The source of the function cannot be read.
         TypeError: It takes ``*args`` or ``**kwargs``.
     """
 
     def __init__(
         self,
-        fn: Callable[..., Any],
-        version: Any = None,
+        fn: Callable[..., object],
+        version: object = None,
         do_not_specialize: Sequence[int | str] | None = None,
         do_not_specialize_on_alignment: Sequence[int | str] | None = None,
         debug: bool | None = None,
         noinline: bool | None = None,
         repr: Callable[..., str] | None = None,
-        launch_metadata: Callable[..., Any] | None = None,
+        launch_metadata: Callable[..., object] | None = None,
     ) -> None:
         for parameter in inspect.signature(fn).parameters.values():
             if parameter.kind is parameter.VAR_KEYWORD:
@@ -98,23 +103,23 @@ class JITFunction(JITCallable, KernelInterface[T]):
         self.kernel = None
         self.launch_metadata = launch_metadata
         self.constexprs = [p.num for p in self.params if p.is_constexpr]
-        self.pre_run_hooks: list[Callable[..., Any]] = []
+        self.pre_run_hooks: list[Callable[..., object]] = []
         self._repr = repr
-        self._table: dict[Any, CompiledKernel] = {}
-        self._builds: dict[Any, Build] = {}
-        self._watched: list[tuple[str, Any, dict[str, Any]]] = []
+        self._table: dict[Key, CompiledKernel] = {}
+        self._builds: dict[Key, Build] = {}
+        self._watched: list[tuple[str, object, dict[str, object]]] = []
         self._lock = threading.RLock()
 
     # ---- launch
 
     @functools.cached_property
-    def _launch(self) -> Callable[..., Any]:
+    def _launch(self) -> Callable[..., CompiledKernel]:
         if any(p.parameter.kind is p.parameter.VAR_POSITIONAL for p in self.params):
             raise TypeError(f"kernel {self.__name__} must not have a parameter with a star")
         return launcher.make(self.__name__, self.params, self._table, self._miss, self._watched)
 
-    def __getitem__(self, grid: Any) -> Any:
-        """Return a function that launches it on a grid.
+    def __getitem__(self, grid: object) -> Callable[..., CompiledKernel]:
+        """Return a function that launches the kernel on a grid.
 
         Args:
             grid: One to three integers, or a function of the arguments by name that gives them.
@@ -123,7 +128,9 @@ class JITFunction(JITCallable, KernelInterface[T]):
             return functools.partial(self.run, grid=grid, warmup=False)
         return functools.partial(self._launch, grid)
 
-    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+    def run(
+        self, *args: object, grid: object, warmup: bool = False, **kwargs: object
+    ) -> CompiledKernel:
         """Launch the kernel, or with ``warmup`` only compile it.
 
         Args:
@@ -148,14 +155,14 @@ class JITFunction(JITCallable, KernelInterface[T]):
             hook(*args, **kwargs)
         return self._launch(grid, *args, **kwargs)
 
-    def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
+    def add_pre_run_hook(self, hook: Callable[..., object]) -> None:
         """Add a function that is called with the arguments before every launch."""
         self.pre_run_hooks.append(hook)
 
     # ---- compilation
 
-    def _miss(self, key: Any, bound: dict[str, Any], given: dict[str, Any]) -> CompiledKernel:
-        """Compile and store the kernel for arguments that are met for the first time."""
+    def _miss(self, key: Key, bound: dict[str, object], given: dict[str, object]) -> CompiledKernel:
+        """Compile and store the kernel for a new combination of arguments."""
         options.check(self.__name__, given)
         with self._lock, arguments.torch_guard():
             specialised = {}
@@ -166,7 +173,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
                     launcher.raise_named(self.__name__, param.name, error)
         debug = given.get("debug")
         if debug is None:
-            debug = bool(self.debug) or knobs.runtime.debug
+            debug = self.debug or knobs.runtime.debug
         constants = {
             name: one.value
             for name, one in specialised.items()
@@ -176,7 +183,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
             self,
             {name: one.type for name, one in specialised.items()},
             constants,
-            debug,
+            bool(debug),
             options.backend_of(given),
             given.get("enable_fp_fusion") is True,
         )
@@ -189,7 +196,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
             kernel = self._table[key] = CompiledKernel(made, given)
         return kernel
 
-    def _build(self, key: Any, request: Request, given: dict[str, Any]) -> Build:
+    def _build(self, key: Key, request: Request, given: dict[str, object]) -> Build:
         names = ", ".join(f"{n}: {t}" for n, t in request.signature.items())
         facts = {
             "key": str(key),
@@ -217,7 +224,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         return made
 
     def _check_read_only(self, build: Build, specialised: dict[str, arguments.Specialised]) -> None:
-        """Check that the kernel stores to no memory that must not be written."""
+        """Check that the kernel does not store to read-only memory."""
         position = 0
         for name, one in specialised.items():
             count = _width(one.type)
@@ -236,7 +243,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         self._builds.clear()
         self._watched.clear()
 
-    def repr(self, specialization: Any) -> str:
+    def repr(self, specialization: object) -> str:
         """Return the name of the kernel, as the program gives it or as it is."""
         return self._fn_name if self._repr is None else self._repr(specialization)
 
@@ -244,7 +251,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
     def _fn_name(self) -> str:
         return f"{self.__module__}.{self.__qualname__}"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         """Refuse: a kernel is launched on a grid, other functions are called by kernels.
 
         Raises:
@@ -256,7 +263,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         )
 
 
-def _width(type_: Any) -> int:
+def _width(type_: TypeSpelling) -> int:
     """Return the number of arguments of the executable that a type stands for."""
     if isinstance(type_, tuple):
         return sum(map(_width, type_))
@@ -268,7 +275,7 @@ def jit(fn: Callable[..., T]) -> JITFunction[T]: ...
 
 
 @overload
-def jit(fn: None = None, **settings: Any) -> Callable[[Callable[..., T]], JITFunction[T]]: ...
+def jit(fn: None = None, **settings: object) -> Callable[[Callable[..., T]], JITFunction[T]]: ...
 
 
 def jit(fn: Any = None, **settings: Any) -> Any:

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from emu.triton.runtime import arguments
+from emu.triton.runtime.arguments import Key, Packed
 from emu.triton.source import KernelParam, plain_value
+
+K = TypeVar("K")
 
 MAX_EXTENT = 2**31 - 1
 REFUSALS = (TypeError, ValueError, OverflowError)  # of an argument
@@ -109,14 +112,14 @@ def launcher({parameters}):
 """
 
 
-def extents(grid: Any) -> tuple[int, int, int]:
+def extents(grid: object) -> tuple[int, int, int]:
     """Return the three extents of a grid; all 0 if one of them is.
 
     Args:
         grid: An integer, or one to three of them.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: The grid is not made of integers.
         ValueError: There are more or fewer extents, or one is out of bounds.
     """
     given = grid if isinstance(grid, (tuple, list)) else (grid,)
@@ -149,10 +152,10 @@ def _lookup(param: KernelParam, i: int) -> str:
 def make(
     name: str,
     params: Sequence[KernelParam],
-    table: dict[Any, Any],
-    miss: Callable[[Any, dict[str, Any], dict[str, Any]], Any],
-    watched: list[tuple[str, Any, dict[str, Any]]],
-) -> Callable[..., Any]:
+    table: dict[Key, K],
+    miss: Callable[[Key, dict[str, object], dict[str, object]], K],
+    watched: list[tuple[str, object, dict[str, object]]],
+) -> Callable[..., K]:
     """Return the launcher of a kernel.
 
     Args:
@@ -166,24 +169,8 @@ def make(
         ``launcher(grid, /, *args, **kwargs)``: launches and returns the compiled kernel. A grid of None
         only compiles.
     """
-    space: dict[str, Any] = {
-        "_emu_tensors": arguments.tensors,
-        "_emu_refuse": arguments.refuse_device,
-        "_emu_integer": arguments.integer_key,
-        "_emu_describe": arguments.describe,
-        "_emu_constant": arguments.constant_key,
-        "_emu_annotated": _annotated,
-        "_emu_guard": arguments.torch_guard,
-        "_emu_modes": arguments.torch_modes(),
-        "_emu_refusals": REFUSALS,
-        "_emu_raise_named": lambda error, i: raise_named(name, params[i].name, error),
-        "_emu_options_key": options_key,
-        "_emu_table": table,
-        "_emu_miss": miss,
-        "_emu_watched": watched,
-        "_emu_changed": _check_unchanged,
-        "_emu_extents": extents,
-    }
+    space = _namespace(name, params)
+    space |= {"_emu_table": table, "_emu_miss": miss, "_emu_watched": watched}
     signature = ["_emu_grid", "/"]
     for i, param in enumerate(params):
         space[f"_emu_d{i}"] = param.default
@@ -199,16 +186,35 @@ def make(
         bound=", ".join(f"{p.name!r}: {p.name}" for p in params),
     )
     exec(compile(text, f"<launcher of {name}>", "exec"), space)  # noqa: S102 - from names of parameters
-    launcher: Callable[..., Any] = space["launcher"]
+    launcher: Callable[..., K] = space["launcher"]
     launcher.__name__ = launcher.__qualname__ = name
     return launcher
 
 
-def _check_unchanged(name: str, value: Any, space: dict[str, Any]) -> None:
+def _namespace(name: str, params: Sequence[KernelParam]) -> dict[str, Any]:
+    """Return the names that the generated text uses, except the tables of its kernel."""
+    return {
+        "_emu_tensors": arguments.tensors,
+        "_emu_refuse": arguments.refuse_device,
+        "_emu_integer": arguments.integer_key,
+        "_emu_describe": arguments.describe,
+        "_emu_constant": arguments.constant_key,
+        "_emu_annotated": _annotated,
+        "_emu_guard": arguments.torch_guard,
+        "_emu_modes": arguments.torch_modes(),
+        "_emu_refusals": REFUSALS,
+        "_emu_raise_named": lambda error, i: raise_named(name, params[i].name, error),
+        "_emu_options_key": options_key,
+        "_emu_changed": _check_unchanged,
+        "_emu_extents": extents,
+    }
+
+
+def _check_unchanged(name: str, value: object, space: dict[str, object]) -> None:
     """Check that a global has the value that a kernel was compiled with.
 
     Raises:
-        RuntimeError: It has another.
+        RuntimeError: The value has changed.
     """
     now = plain_value(space.get(name))
     before = plain_value(value)
@@ -219,7 +225,7 @@ def _check_unchanged(name: str, value: Any, space: dict[str, Any]) -> None:
         )
 
 
-def _annotated(name: str, type_: str, value: Any) -> tuple[Any, Any]:
+def _annotated(name: str, type_: str, value: Any) -> tuple[Key, Packed]:
     """Describe an argument whose parameter has the type of a number."""
     if value is None or isinstance(value, tuple):
         return arguments.describe(value)
@@ -228,7 +234,7 @@ def _annotated(name: str, type_: str, value: Any) -> tuple[Any, Any]:
 
 
 def raise_named(kernel: str, argument: str, error: Exception) -> NoReturn:
-    """Raise the error of an argument again with its name.
+    """Raise an error again, with the name of the argument that caused it.
 
     Args:
         kernel: Name of the kernel.
@@ -238,7 +244,7 @@ def raise_named(kernel: str, argument: str, error: Exception) -> NoReturn:
     raise type(error)(f"{argument} of kernel {kernel}: {error}") from None
 
 
-def options_key(options: dict[str, Any]) -> tuple[Any, ...]:
+def options_key(options: dict[str, object]) -> tuple[object, ...]:
     """Return the part of a compiled kernel's key that stands for the options of the launch."""
     key = tuple(options.items())
     try:

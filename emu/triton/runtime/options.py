@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from emu.kernels.core import environment
 from emu.triton import knobs
+from emu.triton.formats import FORMATS
+from emu.triton.runtime import backends
 
-IGNORED: dict[str, Any] = {
+IGNORED: dict[str, object] = {
     "num_warps": 4,
     "num_stages": 3,
     "num_ctas": 1,
@@ -28,7 +30,9 @@ IGNORED: dict[str, Any] = {
     "launch_cooperative_grid": False,
     "launch_cluster": False,
     "launch_pdl": False,
-    "supported_fp8_dtypes": ("fp8e4nv", "fp8e5"),
+    "supported_fp8_dtypes": tuple(
+        f.name for f in FORMATS if f.is_float and f.bits == 8 and f.element
+    ),
     "deprecated_fp8_dot_operand_dtypes": (),
     "allow_fp8e4nv": True,
     "default_dot_input_precision": "ieee",
@@ -64,10 +68,10 @@ They are accepted and change nothing, as an instance of the kernel runs on one t
 """
 
 USED = frozenset(("debug", "num_threads", "backend"))
-BACKENDS = ("cpu", "reference")
+DEFAULT_BACKEND = "cpu"
 
 
-def check(kernel: str, options: dict[str, Any]) -> None:
+def check(kernel: str, options: dict[str, object]) -> None:
     """Check the options of a launch.
 
     Args:
@@ -84,25 +88,44 @@ def check(kernel: str, options: dict[str, Any]) -> None:
                 f"{kernel} got an unexpected keyword argument {name!r}: it must be a parameter of the "
                 f"kernel or an option ({', '.join(sorted(USED))}, num_warps, num_stages and others)"
             )
-    threads = options.get("num_threads")
+    for name, check_value in _CHECKS.items():
+        if name in options:
+            check_value(options[name])
+
+
+def _check_threads(threads: object) -> None:
     if threads is not None and (type(threads) is not int or threads < 1):
         raise ValueError(f"num_threads must be an int of at least 1, but got {threads!r}")
-    warps = options.get("num_warps", 4)
+
+
+def _check_warps(warps: object) -> None:
     if not isinstance(warps, int) or warps < 1 or warps & (warps - 1):
         raise ValueError(f"num_warps must be a power of 2, but got {warps!r}")
-    debug = options.get("debug")
+
+
+def _check_debug(debug: object) -> None:
     if debug is not None and debug is not False and debug is not True:
         raise TypeError(f"debug must be a bool, but got {type(debug).__name__} {debug!r:.60}")
-    backend = options.get("backend", BACKENDS[0])
-    if backend is not None and (not isinstance(backend, str) or backend not in BACKENDS):
-        raise ValueError(f"backend must be one of {BACKENDS}, but got {backend!r}")
 
 
-def backend_of(options: dict[str, Any]) -> str:
+def _check_backend(backend: object) -> None:
+    if backend is not None and (not isinstance(backend, str) or backend not in backends.names()):
+        raise ValueError(f"backend must be one of {backends.names()}, but got {backend!r}")
+
+
+_CHECKS: dict[str, Callable[[object], None]] = {
+    "num_threads": _check_threads,
+    "num_warps": _check_warps,
+    "debug": _check_debug,
+    "backend": _check_backend,
+}
+
+
+def backend_of(options: dict[str, object]) -> str:
     """Return the backend of a launch: the option's, the environment's, or ``"cpu"``.
 
     Raises:
-        ValueError: The environment names another.
+        ValueError: The environment names an unknown backend.
     """
     given = options.get("backend")
     if given is not None:
@@ -111,24 +134,26 @@ def backend_of(options: dict[str, Any]) -> str:
         return "reference"
     backend = environment.triton_backend()
     if backend is None:
-        return BACKENDS[0]
-    if backend not in BACKENDS:
-        raise ValueError(f"EMU_TRITON_BACKEND must be one of {BACKENDS}, but got {backend!r}")
+        return DEFAULT_BACKEND
+    if backend not in backends.names():
+        raise ValueError(
+            f"EMU_TRITON_BACKEND must be one of {backends.names()}, but got {backend!r}"
+        )
     return backend
 
 
-def threads_of(options: dict[str, Any]) -> int:
+def threads_of(options: dict[str, object]) -> int:
     """Return the number of threads that a launch may use.
 
     That is the option ``num_threads``, else the environment's ``EMU_THREADS``, else in a PE one (the
     other cores have PEs of their own), else as many as there are cores.
 
     Raises:
-        ValueError: ``EMU_THREADS`` is no whole number of at least 1.
+        ValueError: ``EMU_THREADS`` is not an integer of at least 1.
     """
     given = options.get("num_threads")
-    if given is not None:
-        return int(given)
+    if isinstance(given, int):
+        return given
     return (
         environment.thread_count()
         or environment.numba_thread_count()  # one in a PE; the same setting elsewhere

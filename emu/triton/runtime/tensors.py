@@ -8,7 +8,7 @@ from typing import Any
 
 from emu.kernels.core.messages import shown
 from emu.triton.runtime import checks
-from emu.triton.runtime.arguments import dtype_name
+from emu.triton.runtime.arguments import Tensor, dtype_name
 
 
 class MockTensor:
@@ -19,14 +19,14 @@ class MockTensor:
         shape: The shape.
     """
 
-    def __init__(self, dtype: Any, shape: Sequence[int] | None = None) -> None:
+    def __init__(self, dtype: object, shape: Sequence[int] | None = None) -> None:
         self.dtype = dtype
-        self.shape = [1] if shape is None else checks.items("shape", shape)
+        self.shape = [1] if shape is None else checks.as_list("shape", shape)
         for extent in self.shape:
-            checks.whole("extents of shape", extent, 0)
+            checks.as_integer("extents of shape", extent, 0)
 
     @staticmethod
-    def wrap_dtype(arg: Any) -> Any:
+    def wrap_dtype(arg: object) -> Any:
         """Return a stand-in for a dtype of torch, anything else as it is."""
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(arg, getattr(torch, "dtype", ())):
@@ -52,14 +52,14 @@ class MockTensor:
 
 
 class TensorWrapper:
-    """A tensor whose memory kernels take as elements of another dtype.
+    """A tensor whose memory kernels read as elements of another dtype.
 
     Attributes:
         base: The tensor.
         dtype: The other dtype.
     """
 
-    def __init__(self, base: Any, dtype: Any) -> None:
+    def __init__(self, base: Tensor, dtype: object) -> None:
         # The attributes that programs read of a tensor, as it was when it was wrapped.
         self.base = base
         self.dtype = dtype
@@ -71,7 +71,7 @@ class TensorWrapper:
         """Return the address of the tensor's first element."""
         return int(self.base.data_ptr())
 
-    def stride(self, *args: Any) -> Any:
+    def stride(self, *args: int) -> Any:
         """Return the tensor's strides."""
         return self.base.stride(*args)
 
@@ -83,7 +83,7 @@ class TensorWrapper:
         """Return a wrapper of the tensor in host memory."""
         return TensorWrapper(self.base.cpu(), self.dtype)
 
-    def to(self, device: Any) -> TensorWrapper:
+    def to(self, device: object) -> TensorWrapper:
         """Return a wrapper of the tensor on a device."""
         return TensorWrapper(self.base.to(device), self.dtype)
 
@@ -103,15 +103,15 @@ class TensorWrapper:
         return f"TensorWrapper[{self.dtype}]({self.base})"
 
 
-def reinterpret(tensor: Any, dtype: Any) -> Any:
-    """Return a tensor's memory as one that kernels take with elements of another dtype.
+def reinterpret(tensor: Tensor | TensorWrapper, dtype: object) -> Tensor | TensorWrapper:
+    """Return a tensor with the same memory, which kernels read as elements of another dtype.
 
     Args:
         tensor: A tensor, or a result of this function.
         dtype: A dtype of torch or of ``triton.language``.
 
     Raises:
-        TypeError: It is no tensor.
+        TypeError: ``tensor`` is not a tensor, or kernels do not know the dtype.
     """
     if isinstance(tensor, TensorWrapper):
         tensor = tensor.base
@@ -119,7 +119,7 @@ def reinterpret(tensor: Any, dtype: Any) -> Any:
             return tensor
     if not hasattr(tensor, "data_ptr"):
         raise TypeError(f"tensor must be one, but got {type(tensor).__name__}")
-    if dtype_name(dtype, None) is None:
+    if dtype_name(dtype) is None:
         raise TypeError(
             f"dtype must be one that kernels know, but got {shown(dtype, with_type=True)}"
         )

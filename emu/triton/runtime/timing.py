@@ -12,15 +12,16 @@ from typing import Any
 from emu.kernels.core.messages import shown
 from emu.triton.runtime import checks
 from emu.triton.runtime.active import driver
+from emu.triton.runtime.arguments import Tensor
 
 _MODES = ("min", "max", "mean", "median", "all")
 
 
 def do_bench(
-    fn: Callable[[], Any],
+    fn: Callable[[], object],
     warmup: float = 25,
     rep: float = 100,
-    grad_to_none: Iterable[Any] | None = None,
+    grad_to_none: Iterable[Tensor] | None = None,
     quantiles: Sequence[float] | None = None,
     return_mode: str = "mean",
 ) -> Any:
@@ -43,17 +44,12 @@ def do_bench(
         of one number per quantile, or the number where there is only one.
 
     Raises:
-        ValueError: An argument breaks a rule; nothing was run.
+        ValueError: An argument is out of bounds; nothing was run.
     """
     _check(warmup, rep, quantiles, return_mode)
     if not callable(fn):
         raise TypeError(f"fn must be a function, but got {shown(fn, with_type=True)}")
-    cleared = checks.items("grad_to_none", grad_to_none) if grad_to_none is not None else []
-    for tensor in cleared:
-        if not hasattr(tensor, "grad"):
-            raise TypeError(
-                f"grad_to_none must be tensors, but one is {shown(tensor, with_type=True)}"
-            )
+    cleared = _checked_tensors(grad_to_none)
     synchronize = _synchronize()
     fn()
     synchronize()
@@ -64,22 +60,40 @@ def do_bench(
     estimate = max((time.perf_counter() - start) / 5 * 1e3, 1e-5)
     for _ in range(max(1, int(warmup / estimate))):
         fn()
+    times = _times(fn, max(1, int(rep / estimate)), cleared, synchronize)
+    return _summary(times, quantiles, return_mode)
+
+
+def _times(
+    fn: Callable[[], object], count: int, cleared: list[Tensor], synchronize: Callable[[], None]
+) -> list[float]:
+    """Return the milliseconds of each of some runs."""
     clock = time.perf_counter
     times = []
-    for _ in range(max(1, int(rep / estimate))):
+    for _ in range(count):
         for tensor in cleared:
             tensor.grad = None  # else a backward pass would add to it, and take longer
         start = clock()
         fn()
         synchronize()
         times.append((clock() - start) * 1e3)
-    return _summary(times, quantiles, return_mode)
+    return times
+
+
+def _checked_tensors(grad_to_none: Iterable[Tensor] | None) -> list[Tensor]:
+    cleared = checks.as_list("grad_to_none", grad_to_none) if grad_to_none is not None else []
+    for tensor in cleared:
+        if not hasattr(tensor, "grad"):
+            raise TypeError(
+                f"grad_to_none must be tensors, but one is {shown(tensor, with_type=True)}"
+            )
+    return cleared
 
 
 def do_bench_cudagraph(
-    fn: Callable[[], Any],
+    fn: Callable[[], object],
     rep: float = 20,
-    grad_to_none: Iterable[Any] | None = None,
+    grad_to_none: Iterable[Tensor] | None = None,
     quantiles: Sequence[float] | None = None,
     return_mode: str = "mean",
 ) -> Any:
@@ -88,10 +102,10 @@ def do_bench_cudagraph(
 
 
 def do_bench_proton(
-    fn: Callable[[], Any],
+    fn: Callable[[], object],
     warmup: float = 25,
     rep: float = 100,
-    grad_to_none: Iterable[Any] | None = None,
+    grad_to_none: Iterable[Tensor] | None = None,
     quantiles: Sequence[float] | None = None,
     return_mode: str = "mean",
 ) -> Any:
@@ -104,7 +118,7 @@ def _synchronize() -> Callable[[], None]:
     return synchronize
 
 
-def _check(warmup: Any, rep: Any, quantiles: Any, return_mode: Any) -> None:
+def _check(warmup: object, rep: object, quantiles: object, return_mode: object) -> None:
     if not isinstance(return_mode, str) or return_mode not in _MODES:
         raise ValueError(f"return_mode must be one of {_MODES}, but got {return_mode!r}")
     for name, value in (("warmup", warmup), ("rep", rep)):

@@ -5,17 +5,21 @@ from __future__ import annotations
 import numbers
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from emu.kernels.core.messages import shown
+from emu.triton.runtime.arguments import Tensor
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Tolerance = float | Callable[[Any], float] | None
 
 
 def assert_close(
-    x: Any, y: Any, atol: Tolerance = None, rtol: Tolerance = None, err_msg: str = ""
+    x: object, y: object, atol: Tolerance = None, rtol: Tolerance = None, err_msg: str = ""
 ) -> None:
     """Check that each element of ``x`` is as near to ``y``'s as the tolerances allow; NaN equals NaN.
 
@@ -27,7 +31,7 @@ def assert_close(
         err_msg: Beginning of the error's text.
 
     Raises:
-        AssertionError: Shapes differ, or an element is further away.
+        AssertionError: The shapes differ, or an element is further away.
     """
     one, other = _numbers("x", x), _numbers("y", y)
     dtype = getattr(x, "dtype", one.dtype)
@@ -38,7 +42,7 @@ def assert_close(
     )
 
 
-def _numbers(name: str, value: Any) -> np.ndarray[Any, Any]:
+def _numbers(name: str, value: object) -> NDArray[Any]:
     try:
         array = _plain(value)
     except (TypeError, ValueError, OverflowError) as error:
@@ -50,12 +54,12 @@ def _numbers(name: str, value: Any) -> np.ndarray[Any, Any]:
     return array
 
 
-def _tolerance(name: str, given: Any, dtype: Any, default: float) -> float:
+def _tolerance(name: str, given: object, dtype: object, default: float) -> float:
     """Return a tolerance; a function is called with the dtype.
 
     Raises:
-        TypeError: It is no number.
-        ValueError: It is negative, or NaN.
+        TypeError: The tolerance is not a number.
+        ValueError: The tolerance is negative, or NaN.
     """
     value = default if given is None else given
     if isinstance(given, type) or isinstance(value, bool | np.bool_):
@@ -80,7 +84,7 @@ def _tolerance(name: str, given: Any, dtype: Any, default: float) -> float:
     return number
 
 
-def _plain(value: Any) -> np.ndarray[Any, Any]:
+def _plain(value: Tensor) -> NDArray[Any]:
     """Return the elements as an array of a dtype that NumPy calculates with itself."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):

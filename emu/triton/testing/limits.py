@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -29,13 +29,13 @@ def _tflops() -> float:
     return 2 * _MATRIX**3 / best * 1e-12
 
 
-def _seconds(run: Any) -> float:
+def _seconds(run: Callable[[], object]) -> float:
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
 
 
-def get_dram_gbps(device: Any = None) -> float:
+def get_dram_gbps(device: object = None) -> float:
     """Return the copy bandwidth of one thread, reads and writes together, in GB/s; measured once per process.
 
     Args:
@@ -44,7 +44,7 @@ def get_dram_gbps(device: Any = None) -> float:
     return _gbps()
 
 
-def get_max_simd_tflops(dtype: Any, clock_rate: Any = None, device: Any = None) -> float:
+def get_max_simd_tflops(dtype: object, clock_rate: object = None, device: object = None) -> float:
     """Return the rate of NumPy's fp32 matrix product in TFLOP/s; measured once per process.
 
     Args:
@@ -55,6 +55,8 @@ def get_max_simd_tflops(dtype: Any, clock_rate: Any = None, device: Any = None) 
     return _tflops()
 
 
-def get_max_tensorcore_tflops(dtype: Any, clock_rate: Any = None, device: Any = None) -> float:
+def get_max_tensorcore_tflops(
+    dtype: object, clock_rate: object = None, device: object = None
+) -> float:
     """Return the same as :func:`get_max_simd_tflops`: the host has one kind of cores."""
     return get_max_simd_tflops(dtype, clock_rate, device)

@@ -6,7 +6,7 @@ import csv
 import html
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,12 +40,12 @@ class Benchmark:
     def __init__(
         self,
         x_names: Sequence[str],
-        x_vals: Sequence[Any],
+        x_vals: Sequence[object],
         line_arg: str,
-        line_vals: Sequence[Any],
+        line_vals: Sequence[object],
         line_names: Sequence[str],
         plot_name: str,
-        args: dict[str, Any],
+        args: Mapping[str, object],
         xlabel: str = "",
         ylabel: str = "",
         x_log: bool = False,
@@ -53,10 +53,10 @@ class Benchmark:
         styles: Sequence[tuple[str, str]] | None = None,
     ) -> None:
         x_names, line_names = (
-            checks.names("x_names", x_names),
-            checks.names("line_names", line_names),
+            checks.as_names("x_names", x_names),
+            checks.as_names("line_names", line_names),
         )
-        x_vals, line_vals = checks.items("x_vals", x_vals), checks.items("line_vals", line_vals)
+        x_vals, line_vals = checks.as_list("x_vals", x_vals), checks.as_list("line_vals", line_vals)
         if not x_names:
             raise ValueError("x_names must name at least one argument, but is empty")
         for name, text in (
@@ -67,9 +67,9 @@ class Benchmark:
         ):
             if not isinstance(text, str):
                 raise TypeError(f"{name} must be a string, but got {shown(text, with_type=True)}")
-        args = checks.mapping("args", args)
+        args = checks.as_mapping("args", args)
         if styles is not None:
-            styles = checks.items("styles", styles)
+            styles = checks.as_list("styles", styles)
         if len(line_names) != len(line_vals):
             raise ValueError(
                 f"line_names must have one name for each of the {len(line_vals)} line_vals, but got "
@@ -95,7 +95,7 @@ class _Table:
 
     columns: list[str]
     rows: list[list[Any]] = field(default_factory=list)
-    bounds: list[list[tuple[Any, Any]]] = field(default_factory=list)
+    bounds: list[list[tuple[object, object]]] = field(default_factory=list)
 
     def text(self) -> str:
         """Return the table with right-aligned columns and numbered rows."""
@@ -128,14 +128,16 @@ class _Table:
         return pandas.DataFrame(self.rows, columns=self.columns)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     return f"{value:.6f}" if isinstance(value, float) else str(value)
 
 
 class Mark:
     """A function with the benchmarks that it is measured in; :func:`perf_report` makes it."""
 
-    def __init__(self, fn: Callable[..., Any], benchmarks: Benchmark | Sequence[Benchmark]) -> None:
+    def __init__(
+        self, fn: Callable[..., object], benchmarks: Benchmark | Sequence[Benchmark]
+    ) -> None:
         self.fn = fn
         self.benchmarks = benchmarks
 
@@ -147,7 +149,7 @@ class Mark:
         return_df: bool = False,
         diff_col: bool = False,
         save_precision: int = 6,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Any:
         """Call the function for every x value and every line.
 
@@ -169,7 +171,7 @@ class Mark:
 
         Raises:
             ValueError: An x value does not have one item for each of ``x_names``.
-            ModuleNotFoundError: ``return_df``, and there is no pandas.
+            ModuleNotFoundError: ``return_df`` is set, and pandas is not installed.
         """
         given = self.benchmarks
         single = isinstance(given, Benchmark)
@@ -195,7 +197,7 @@ class Mark:
         frames = [table.frame() for table in tables]
         return frames[0] if single else frames
 
-    def _measure(self, bench: Benchmark, kwargs: dict[str, Any]) -> _Table:
+    def _measure(self, bench: Benchmark, kwargs: dict[str, object]) -> _Table:
         lines = [f"{name} ({bench.ylabel})" for name in bench.line_names]
         table = _Table([*bench.x_names, *lines])
         for x in bench.x_vals:
@@ -245,6 +247,23 @@ def _write_page(folder: Path, plots: list[str]) -> None:
     (folder / "results.html").write_text(f"<html><body>\n{images}</body></html>\n")
 
 
+def _draw(axes: Any, bench: Benchmark, table: _Table) -> None:
+    """Draw the lines with their bounds into axes of matplotlib."""
+    count = len(bench.x_names)
+    x = [row[0] for row in table.rows]
+    for i, label in enumerate(table.columns[count : count + len(bench.line_names)]):
+        colour, style = bench.styles[i] if bench.styles else (None, None)
+        axes.plot(x, [row[count + i] for row in table.rows], label=label, color=colour, ls=style)
+        bounds = [row[i] for row in table.bounds]
+        if all(low is not None and high is not None for low, high in bounds):
+            axes.fill_between(x, *zip(*bounds, strict=True), alpha=0.15, color=colour)
+    axes.legend()
+    axes.set_xlabel(bench.xlabel or bench.x_names[0])
+    axes.set_ylabel(bench.ylabel)
+    axes.set_xscale("log" if bench.x_log else "linear")
+    axes.set_yscale("log" if bench.y_log else "linear")
+
+
 def _plot(bench: Benchmark, table: _Table, folder: Path | None, show: bool) -> None:
     if not bench.plot_name or not (show or folder is not None):
         return
@@ -262,19 +281,7 @@ def _plot(bench: Benchmark, table: _Table, folder: Path | None, show: bool) -> N
         )
         return
     figure, axes = pyplot.subplots()
-    count = len(bench.x_names)
-    x = [row[0] for row in table.rows]
-    for i, label in enumerate(table.columns[count : count + len(bench.line_names)]):
-        colour, style = bench.styles[i] if bench.styles else (None, None)
-        axes.plot(x, [row[count + i] for row in table.rows], label=label, color=colour, ls=style)
-        bounds = [row[i] for row in table.bounds]
-        if all(low is not None and high is not None for low, high in bounds):
-            axes.fill_between(x, *zip(*bounds, strict=True), alpha=0.15, color=colour)
-    axes.legend()
-    axes.set_xlabel(bench.xlabel or bench.x_names[0])
-    axes.set_ylabel(bench.ylabel)
-    axes.set_xscale("log" if bench.x_log else "linear")
-    axes.set_yscale("log" if bench.y_log else "linear")
+    _draw(axes, bench, table)
     if show:
         pyplot.show()
     if folder is not None:
@@ -284,7 +291,7 @@ def _plot(bench: Benchmark, table: _Table, folder: Path | None, show: bool) -> N
 
 def perf_report(
     benchmarks: Benchmark | Sequence[Benchmark],
-) -> Callable[[Callable[..., Any]], Mark]:
+) -> Callable[[Callable[..., object]], Mark]:
     """Return a decorator that makes a function measurable: call ``run`` on the result.
 
     Args:
@@ -292,7 +299,7 @@ def perf_report(
             or a value with a lower and an upper bound.
     """
 
-    def decorate(fn: Callable[..., Any]) -> Mark:
+    def decorate(fn: Callable[..., object]) -> Mark:
         return Mark(fn, benchmarks)
 
     return decorate

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 _MESSAGE = "{} is not in emu yet; pass the tensor and its strides, and use tl.load with a mask"
 
 
 class TensorDescriptor:
-    """A tensor with the shape of the blocks that kernels take of it; none can be made.
+    """Placeholder for a tensor descriptor; none can be made.
 
     Raises:
         NotImplementedError: Always.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         del args, kwargs
         raise NotImplementedError(_MESSAGE.format("TensorDescriptor"))
 
     @staticmethod
-    def from_tensor(*args: Any, **kwargs: Any) -> NoReturn:
+    def from_tensor(*args: object, **kwargs: object) -> NoReturn:
         """Refuse.
 
         Raises:

@@ -17,7 +17,6 @@ from emu.comm.tiling import (
     uint8,
     uint32,
 )
-from emu.comm.tiling.ctext import evaluate, tokens
 
 LISTING = Path(__file__).with_name("seed_listing.txt").read_text(encoding="utf-8")
 SETTINGS = bytes({0: 1, 83: 1, 88: 3, 89: 4}.get(i, 0) for i in range(96))
@@ -232,9 +231,3 @@ def test_any_text_without_macros_is_read_as_nothing(text):
 def test_a_listing_with_a_hole_is_read_or_refused_with_a_line(start, length):
     read = attempt(LISTING[:start] + LISTING[start + length :])
     assert not isinstance(read, MacroError) or read.line > 0
-
-
-@settings(deadline=None)
-@given(st.recursive(st.integers(0, 2**31).map(str), lambda inner: st.tuples(inner, st.sampled_from("+-*"), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"), max_leaves=8))  # fmt: skip
-def test_expressions_have_the_value_that_arithmetic_gives_them(text):
-    assert evaluate(tokens(text), {}) == eval(text)

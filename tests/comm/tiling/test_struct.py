@@ -1,7 +1,6 @@
 """Structs of tiling data: layout, values, errors."""
 
 import copy
-import math
 import struct
 import subprocess
 import sys
@@ -11,42 +10,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiling_structs import SAMPLE, Matrix, Sample
 
 from emu.comm.errors import ArgumentError
 from emu.comm.tiling import (
     Field,
     TilingData,
     UnknownFieldError,
-    boolean,
-    char,
-    float32,
-    float64,
-    int8,
-    int64,
     layout_of,
     uint8,
     uint16,
     uint32,
-    uint64,
 )
 
-
-class Matrix(TilingData):
-    mmVar: uint16
-    mmArr: uint16[3]
-
-
-class Sample(TilingData):
-    """The first vector of the specification."""
-
-    blkDim: uint32
-    totalSize: uint32
-    splitTile: uint32
-    arrSample: uint16[3]
-    mm: Matrix
-
-
-SAMPLE = "08000000 00000000 00000000 0a00 0200 0800 000000000000 0100 0a00 0200 0800"
 MATRIX = TilingData.define("Matrix", [("mmVar", "uint16_t"), ("mmArr", "uint16_t", 3)])
 DEFINED = TilingData.define(
     "Defined",
@@ -58,16 +34,6 @@ DEFINED = TilingData.define(
         ("mm", MATRIX),
     ],
 )
-
-
-class EveryType(TilingData):
-    flag: boolean
-    wide: float64
-    real: float
-    small: int8
-    large: uint64
-    text: char[5]
-    letter: char
 
 
 @pytest.mark.parametrize("kind", [Sample, DEFINED], ids=["class", "define"])
@@ -90,45 +56,6 @@ def test_both_ways_to_declare_give_equal_structs():
     assert Sample(blkDim=1) != DEFINED(blkDim=2)
     assert Sample() != Matrix()
     assert layout_of(Sample) == layout_of(DEFINED)
-
-
-def test_scalars_are_padded_to_their_own_size():
-    kinds = (uint8, uint32, uint8, uint32, uint32)
-    kind = TilingData.define("Mixed", [(f"f{i}", k) for i, k in enumerate(kinds)])
-    assert kind.size == 24
-    assert list(kind.offsets().values()) == [0, 4, 8, 12, 16]
-    assert sum(size for _, size, _ in kind.layout().paddings) == 10
-    assert kind.layout().paddings == ((1, 3, "f1PH"), (9, 3, "f3PH"), (20, 4, "MixedPH"))
-
-
-def test_a_nested_struct_starts_at_eight_and_ends_at_eight():
-    inner = TilingData.define("Inner", [("a", uint32), ("b", uint32), ("c", uint32)])
-    kind = TilingData.define(
-        "Outer", [("x", uint32), ("s", inner), ("y", uint32), ("arr", uint16, 3), ("z", uint8)]
-    )
-    assert kind.size == 40
-    assert [kind.layout().by_name[name].offset for name in ("x", "s", "y", "arr", "z")] == [
-        0,
-        8,
-        24,
-        28,
-        34,
-    ]
-    assert kind.layout().paddings == ((4, 4, "sPH"), (20, 4, "s.InnerPH"), (35, 5, "OuterPH"))
-
-
-def test_nine_words_take_forty_bytes():
-    kind = TilingData.define("Nine", [(f"f{i}", uint32) for i in range(9)])
-    assert (kind.size, kind.layout().tail) == (40, 4)
-
-
-def test_packed_structs_have_no_padding():
-    class Packed(TilingData, pack=1):
-        a: uint8
-        b: uint64
-
-    assert Packed.offsets() == {"a": 0, "b": 1}
-    assert Packed.size == 9
 
 
 def test_attributes_accessors_and_keywords_set_the_same_bytes():
@@ -162,38 +89,6 @@ def test_assigning_a_struct_copies_its_values():
     sample = Sample(mm=matrix)
     matrix.mmVar = 2
     assert sample.mm.mmVar == 1
-
-
-def test_every_type_keeps_its_value():
-    values = {
-        "flag": True,
-        "wide": 0.1,
-        "real": 0.5,
-        "small": -128,
-        "large": 2**64 - 1,
-        "text": b"hi",
-        "letter": b"x",
-    }
-    filled = EveryType(**values)
-    assert filled.to_dict() == values
-    assert EveryType.from_bytes(filled.to_bytes(), strict=True) == filled
-    expected = struct.pack("<?7xdfb3xQ5sc2x", True, 0.1, 0.5, -128, 2**64 - 1, b"hi", b"x")
-    assert filled.to_bytes() == expected
-
-
-def test_floats_are_rounded_to_the_nearest_and_may_be_infinite_or_nan():
-    filled = EveryType(real=0.1, wide=math.inf)
-    assert filled.real == np.float32(0.1)
-    assert math.isinf(filled.wide)
-    filled.real = math.nan
-    assert math.isnan(filled.real)
-    assert filled == filled.copy()  # by bytes
-
-
-def test_text_is_stored_as_utf8_with_zeros_behind():
-    assert EveryType(text="é").text == "é".encode()
-    with pytest.raises(ArgumentError, match=r"EveryType.text must have at most 5 bytes, but got 6"):
-        EveryType(text="ééé")
 
 
 def test_defaults_other_than_zero():
@@ -258,92 +153,6 @@ def test_copies_have_bytes_of_their_own():
         assert twin == sample
         twin.mm.mmVar = 1
         assert sample.mm.mmVar == 0
-
-
-def test_the_printed_table():
-    sample = Sample(blkDim=8, arrSample=[10, 2, 8])
-    assert sample.table().splitlines() == [
-        "Sample: 32 bytes",
-        "offset  size  type         field      value",
-        "     0     4  uint32_t     blkDim     8",
-        "     4     4  uint32_t     totalSize  0",
-        "     8     4  uint32_t     splitTile  0",
-        "    12     6  uint16_t[3]  arrSample  [10, 2, 8]",
-        "    18     6  padding      mmPH",
-        "    24     2  uint16_t     mm.mmVar   0",
-        "    26     6  uint16_t[3]  mm.mmArr   [0, 0, 0]",
-    ]
-
-
-def test_the_numpy_dtype_reads_what_the_struct_wrote():
-    assert Sample.dtype().itemsize == Sample.size
-    record = np.frombuffer(bytes.fromhex(SAMPLE), Sample.dtype())[0]
-    assert record["blkDim"] == 8
-    assert record["mm"]["mmArr"].tolist() == [10, 2, 8]
-    values = np.zeros(3, EveryType.dtype())
-    values[1] = (True, 0.1, 0.5, -128, 2**64 - 1, b"hi", b"x")
-    read = EveryType.from_bytes(values[1:])
-    assert (read.text, read.small, read.large) == (b"hi", -128, 2**64 - 1)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "text"),
-    [
-        ("blkDim", 2**32, r"field Sample.blkDim must be in \[0, 4294967295\], but got 4294967296"),
-        ("blkDim", -1, r"must be in \[0, 4294967295\], but got -1"),
-        ("blkDim", 3.0, r"must be a whole number in \[0, 4294967295\], but got 3.0"),
-        ("blkDim", math.nan, r"must be a whole number in .*, but got nan"),
-        ("blkDim", "3", r"must be a whole number in .*, but got '3'"),
-        ("blkDim", None, r"must be a whole number in .*, but got None"),
-        ("arrSample", [1, 2], r"field Sample.arrSample must have 3 elements, but got 2"),
-        ("arrSample", 5, r"must be a sequence of 3 elements, but got 5"),
-        ("arrSample", "abc", r"must be a sequence of 3 elements, but got 'abc'"),
-        ("arrSample", [1, 2, 65536], r"arrSample\[2\] must be in \[0, 65535\], but got 65536"),
-        ("mm", 5, r"must be a Matrix or a dictionary of its fields, but got 5"),
-        ("mm", {"mmVar": 1, "nothing": 2}, r"field of Matrix must be one of mmVar, mmArr"),
-        ("blkDims", 5, r"field of Sample must be one of .*, but got 'blkDims'; did you mean"),
-    ],
-)
-def test_a_wrong_value_is_refused_and_nothing_changes(name, value, text):
-    sample = Sample(blkDim=8, arrSample=[1, 2, 3], mm={"mmVar": 4})
-    before = sample.to_bytes()
-    with pytest.raises(ArgumentError, match=text):
-        setattr(sample, name, value)
-    assert sample.to_bytes() == before
-    with pytest.raises(ArgumentError, match=text):
-        Sample(**{name: value})
-
-
-def test_wrong_elements_are_refused_and_nothing_changes():
-    sample = Sample(arrSample=[1, 2, 3])
-    with pytest.raises(ArgumentError, match=r"Sample.arrSample\[1\] must be in \[0, 65535\]"):
-        sample.arrSample[1] = -1
-    with pytest.raises(ArgumentError, match=r"Sample.arrSample must have 3 elements, but got 4"):
-        sample.arrSample[:1] = [7, 7]
-    with pytest.raises(ArgumentError, match=r"arrSample\[1\]"):
-        sample.arrSample[:2] = [7, 70000]
-    with pytest.raises(IndexError):
-        sample.arrSample[3] = 1
-    assert sample.arrSample == [1, 2, 3]
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "text"),
-    [
-        ("real", 1e39, r"must be in \[-3.4028235e\+38, 3.4028235e\+38\], infinite or NaN"),
-        ("wide", 10**400, r"infinite or NaN, but got 1000"),
-        ("real", "1", "must be a number, but got '1'"),
-        ("real", [1.0], "must be a number"),
-        ("real", None, "must be a number"),
-        ("flag", 2, "must be true or false, but got 2"),
-        ("flag", "yes", "must be true or false"),
-        ("text", 5, "must be text or bytes, but got 5"),
-        ("letter", "ab", "must be one character, but got 'ab'"),
-    ],
-)
-def test_values_that_a_type_lacks_are_refused(name, value, text):
-    with pytest.raises(ArgumentError, match=text):
-        EveryType(**{name: value})
 
 
 def test_an_unknown_attribute_is_an_attribute_error_too():
@@ -470,29 +279,6 @@ def test_any_bytes_can_be_read_and_what_is_not_padding_stays(data):
     again = Sample.from_bytes(data).to_bytes()
     assert again[:18] + again[24:] == data[:18] + data[24:]
     assert again[18:24] == bytes(6)
-
-
-@settings(deadline=None)
-@given(st.floats(width=32) | st.floats())
-def test_floats_are_rounded_as_numpy_rounds(value):
-    with np.errstate(over="ignore"):
-        expected = np.float32(value)
-    if math.isinf(expected) and not math.isinf(value):
-        with pytest.raises(ArgumentError, match="infinite or NaN"):
-            TilingDataFloat(real=value)
-    else:
-        assert TilingDataFloat(real=value).real == expected or math.isnan(value)
-
-
-class TilingDataFloat(TilingData):
-    real: float32
-
-
-def test_signed_numbers_reach_both_ends():
-    kind = TilingData.define("Signed", [("a", int64), ("b", int8)])
-    assert kind(a=-(2**63), b=127).to_bytes() == struct.pack("<qb7x", -(2**63), 127)
-    with pytest.raises(ArgumentError, match=r"Signed.b must be in \[-128, 127\], but got 128"):
-        kind(b=128)
 
 
 def test_structs_survive_pickle_and_need_no_numpy():

@@ -32,7 +32,7 @@ from emu.mlir.diagnostics import PassFailed
 from emu.mlir.ir import Operation
 from emu.mlir.types import FunctionType, TensorType
 from emu.sdy.dialect.attributes import Mesh, TensorSharding
-from emu.sdy.dialect.shardings import (
+from emu.sdy.dialect.functions import (
     func_arg_sharding,
     func_result_sharding,
     set_func_result_sharding,

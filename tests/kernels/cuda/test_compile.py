@@ -90,9 +90,16 @@ def assemble(code: str, architecture: tuple[int, int]) -> None:
 def arguments_of(kernel, types, *, few=True, operands=2):
     """A kernel's argument types, by its annotations."""
     outer = types.UniTuple(types.int64, (FEW if few else MANY) * (1 + operands))
-    kinds = {"int": types.int64, "float": types.float64, "Any": outer}
+    kinds = {"int": types.int64, "float": types.float64, "Outer": outer}
+
+    def kind(name):
+        if name in kinds:
+            return kinds[name]
+        record = kernel.py_func.__globals__[name]
+        return types.UniTuple(types.int64, len(record._fields))
+
     parameters = inspect.signature(kernel.py_func).parameters.values()
-    return [kinds[parameter.annotation] for parameter in parameters]
+    return [kind(parameter.annotation) for parameter in parameters]
 
 
 def fused(code: str) -> list[str]:
@@ -182,7 +189,7 @@ def test_product(to_ptx, types, source, result, tiling):
     kernel = matmul_kernels.PRODUCT_KERNELS[source, result, tiling]
     device = SM_80 if tiling == matmul_kernels.SMALL else SM_90
     code = to_ptx(device, kernel.py_func, *arguments_of(kernel, types))
-    sums = matmul_kernels.INPUTS[source][1]
+    sums = matmul_kernels.INPUTS[source]
     if sums == "i32":
         assert re.search(r"\bmad\.lo\.s32", code)
     else:

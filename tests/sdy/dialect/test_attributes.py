@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import emu.sdy.dialect.ops  # noqa: F401  # makes the attributes known
@@ -215,6 +215,7 @@ rules = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(shardings | rules | meshes)
 def test_any_attribute_comes_back(attribute: Attribute) -> None:
     text = str(attribute)

@@ -13,7 +13,7 @@ import math
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emu.sdy.dialect import axes as ax
@@ -90,6 +90,7 @@ pairs = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(pairs)
 def test_sharding_along_an_axis_is_sharding_along_its_pieces(pair: tuple[AxisRef, AxisRef]) -> None:
     a, b = pair
@@ -110,6 +111,7 @@ def test_sharding_along_an_axis_is_sharding_along_its_pieces(pair: tuple[AxisRef
             assert left is None or not ax.overlaps(left, b)
 
 
+@settings(deadline=None)
 @given(pairs)
 def test_coexistence_is_one_split_with_both(pair: tuple[AxisRef, AxisRef]) -> None:
     a, b = pair
@@ -124,6 +126,7 @@ def test_coexistence_is_one_split_with_both(pair: tuple[AxisRef, AxisRef]) -> No
     assert ax.can_coexist(b, a) == divide
 
 
+@settings(deadline=None)
 @given(pairs)
 def test_relations_are_consistent(pair: tuple[AxisRef, AxisRef]) -> None:
     a, b = pair
@@ -144,6 +147,7 @@ def test_relations_are_consistent(pair: tuple[AxisRef, AxisRef]) -> None:
         assert common in (a, b)
 
 
+@settings(deadline=None)
 @given(references(), references())
 def test_merging_undoes_splitting(a: AxisRef, b: AxisRef) -> None:
     if ax.can_merge(a, b):
@@ -262,6 +266,7 @@ def atoms(pieces: list[AxisRef]) -> set[tuple[str, int]]:
     return {(p.name, i) for p in pieces for i in range(span(p)[0], span(p)[1])}
 
 
+@settings(deadline=None)
 @given(disjoint(), disjoint())
 def test_difference_of_sets(first: list[AxisRef], second: list[AxisRef]) -> None:
     for a in first:
@@ -274,6 +279,7 @@ def test_difference_of_sets(first: list[AxisRef], second: list[AxisRef]) -> None
     assert owners == sorted(owners)
 
 
+@settings(deadline=None)
 @given(disjoint())
 def test_sorting_and_merging(pieces: list[AxisRef]) -> None:
     merged = ax.sort_and_merge(pieces, MESH)
@@ -297,6 +303,7 @@ def test_order_of_references() -> None:
     assert ax.list_key(refs("u v")) < ax.list_key(refs("u w"))
 
 
+@settings(deadline=None)
 @given(disjoint())
 def test_all_pieces_of_the_mesh(pieces: list[AxisRef]) -> None:
     found = ax.ordered_axes(pieces, MESH)
@@ -325,6 +332,7 @@ def coordinates(device: int, mesh: Mesh) -> dict[str, int]:
     return found
 
 
+@settings(deadline=None)
 @given(disjoint())
 def test_replica_groups(pieces: list[AxisRef]) -> None:
     groups = ax.replica_groups(pieces, MESH)

@@ -12,11 +12,15 @@ from emu.mlir.types import FloatType, TensorType
 from emu.sdy.dialect import builders, ops
 from emu.sdy.dialect.attributes import (
     AllToAllParam,
+    AllToAllParamList,
     AxisRef,
+    AxisRefList,
     DimensionSharding,
+    ListOfAxisRefLists,
     Mesh,
     MeshAxis,
     PropagationDirection,
+    SdyAttribute,
     TensorSharding,
 )
 
@@ -142,18 +146,28 @@ def made() -> list[tuple[Operation, str]]:
     flat = TensorSharding.fully_closed(2, "grid")
     manual = Block([kind])
     manual.append(builders.make_return(manual.arguments))
-    lists = [[x], []]
+    lists = ListOfAxisRefLists(((x,), ()))
+
+    def collective(name: str, axes: SdyAttribute | None, out: TensorSharding) -> Operation:
+        return builders.make_collective(f"sdy.{name}", value, axes, out)
+
     return [
         (builders.make_mesh("grid", Mesh((MeshAxis("x", 2),))), 'sdy.mesh @grid = <["x"=2]>'),
         (builders.make_reshard(value, cut), "sdy.reshard"),
-        (builders.make_all_gather(value, lists, flat), 'sdy.all_gather [{"x"}, {}]'),
-        (builders.make_all_slice(value, lists, cut), 'sdy.all_slice [{"x"}, {}]'),
-        (builders.make_all_to_all(value, [AllToAllParam((x,), 0, 1)], cut), '[{"x"}: 0->1]'),
-        (builders.make_collective_permute(value, cut), "sdy.collective_permute"),
-        (builders.make_all_reduce(value, [x], flat), 'sdy.all_reduce {"x"}'),
-        (builders.make_reduce_scatter(value, lists, cut), 'sdy.reduce_scatter [{"x"}, {}]'),
-        (builders.make_sharded_to_unreduced(value, lists, flat), "sdy.sharded_to_unreduced"),
-        (builders.make_replicated_to_unreduced(value, [x], flat), "sdy.replicated_to_unreduced"),
+        (collective("all_gather", lists, flat), 'sdy.all_gather [{"x"}, {}]'),
+        (collective("all_slice", lists, cut), 'sdy.all_slice [{"x"}, {}]'),
+        (
+            collective("all_to_all", AllToAllParamList((AllToAllParam((x,), 0, 1),)), cut),
+            '[{"x"}: 0->1]',
+        ),
+        (collective("collective_permute", None, cut), "sdy.collective_permute"),
+        (collective("all_reduce", AxisRefList((x,)), flat), 'sdy.all_reduce {"x"}'),
+        (collective("reduce_scatter", lists, cut), 'sdy.reduce_scatter [{"x"}, {}]'),
+        (collective("sharded_to_unreduced", lists, flat), "sdy.sharded_to_unreduced"),
+        (
+            collective("replicated_to_unreduced", AxisRefList((x,)), flat),
+            "sdy.replicated_to_unreduced",
+        ),
         (
             builders.make_manual_computation([value], [kind], [flat], [flat], ["x"], manual),
             'manual_axes={"x"}',

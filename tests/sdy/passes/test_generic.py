@@ -6,9 +6,8 @@ import pytest
 
 from emu.mlir import parse, to_text
 from emu.mlir.diagnostics import UNKNOWN, PassFailed
-from emu.sdy.passes.base import Pass, Session, registered, run_pass
-from emu.sdy.passes.generic import Canonicalize, Cse, StripDebuginfo, SymbolDce
-from emu.sdy.passes.text import parse_pipeline
+from emu.sdy.passes.base import Pass, Session, run_pass
+from emu.sdy.passes.generic import Cse, StripDebuginfo, SymbolDce
 
 
 def _after(each: Pass, text: str) -> str:
@@ -143,11 +142,3 @@ def test_places_are_forgotten():
     run_pass(StripDebuginfo(), module, Session())
     assert {op.location for op in module.walk()} == {UNKNOWN}
     assert func.body().arguments[0].location == UNKNOWN
-
-
-def test_passes_are_known_by_name():
-    assert {"canonicalize", "cse", "symbol-dce", "strip-debuginfo"} <= set(registered())
-    text = "canonicalize{top-down=false enable-patterns=sdy-reshard,sdy-collective}"
-    assert parse_pipeline(text) == [
-        Canonicalize(top_down=False, enable_patterns=("sdy-reshard", "sdy-collective"))
-    ]

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from sdy_programs import program
 
 from emu.mlir import parse, to_text
+from emu.sdy.dialect.dataflow import owning_op
 from emu.sdy.dialect.functions import func_result_sharding
-from emu.sdy.dialect.shardings import get_sharding, owning_op
+from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.passes.base import Session, run_pass
 from emu.sdy.passes.import_.pipeline import ImportPipeline
 from emu.sdy.passes.propagate import AggressivePropagate, BasicPropagate, UserPriorityPropagate

@@ -1,7 +1,7 @@
 """Dimensions to factors and back."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emu.sdy.dialect.attributes import (
@@ -195,6 +195,7 @@ def tensors(draw):
     return dims, sizes, shardings
 
 
+@settings(deadline=None)
 @given(tensors())
 def test_there_and_back_is_the_same(tensor):
     dims, sizes, shardings = tensor
@@ -202,6 +203,7 @@ def test_there_and_back_is_the_same(tensor):
     assert projected.sharding(mapping, sizes, "m", MESH).dims == tuple(shardings)
 
 
+@settings(deadline=None)
 @given(tensors())
 def test_no_axis_is_lost_or_doubled_among_factors(tensor):
     dims, sizes, shardings = tensor

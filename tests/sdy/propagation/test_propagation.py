@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 
 from emu.mlir import parse, to_text
-from emu.mlir.diagnostics import PassFailed, Severity
+from emu.mlir.diagnostics import PassFailed
 from emu.sdy.passes.base import Session, run_pass
 from emu.sdy.passes.propagate import (
     AggressivePropagate,
     BasicPropagate,
-    OpPriorityPropagate,
-    PropagationStrategy,
     UserPriorityPropagate,
 )
 from emu.sdy.passes.text import parse_pipeline
@@ -59,20 +57,6 @@ func.func @main(%x0: tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@grid, [{{"x
 }}"""
 
 
-def test_equal_layers_are_computed_once(monkeypatch):
-    from emu.sdy.propagation import steps
-
-    computed = []
-    run_step = steps.run_step
-    monkeypatch.setattr(steps, "run_step", lambda *args: computed.append(1) or run_step(*args))
-    counts = []
-    for depth in (5, 50):
-        computed.clear()
-        propagate(layers(depth), UserPriorityPropagate())
-        counts.append(len(computed))
-    assert counts[0] == counts[1] > 0
-
-
 @pytest.mark.parametrize("make", [BasicPropagate, AggressivePropagate, UserPriorityPropagate])
 def test_another_run_finds_nothing_to_do(make):
     module, _ = propagate(layers(3), make())
@@ -87,35 +71,6 @@ sdy.mesh @grid = <["x"=2, "y"=2]>
 func.func @main({arguments}) -> {results} {{
 {body}
 }}"""
-
-
-def test_dynamic_shapes_are_rejected():
-    text = function(
-        "%0 = stablehlo.abs %a : tensor<?xf32>\nreturn %0 : tensor<?xf32>",
-        "%a: tensor<?xf32>",
-        "tensor<?xf32>",
-    )
-    module, session = parse(text), Session()
-    with pytest.raises(PassFailed, match="cannot be sharded"):
-        run_pass(BasicPropagate(), module, session)
-    (error,) = session.diagnostics.errors
-    assert error.message == (
-        "Shardy propagation only supports ranked tensors with a static shape. type: 'tensor<?xf32>'"
-    )
-    assert error.location.line == 4
-
-
-def test_tuples_are_rejected():
-    text = function(
-        "%0 = stablehlo.custom_call @pair(%a) : (tensor<8xf32>) -> tuple<tensor<8xf32>>\n"
-        "return %a : tensor<8xf32>"
-    )
-    session = Session()
-    with pytest.raises(PassFailed):
-        run_pass(BasicPropagate(), parse(text), session)
-    assert [error.message for error in session.diagnostics.errors] == [
-        "Shardy propagation doesn't support tuples: 'tuple<tensor<8xf32>>'"
-    ]
 
 
 def test_without_a_main_function_there_is_no_propagation():
@@ -145,51 +100,3 @@ def test_meshes_written_in_place_propagate_too():
     )
     module, _ = propagate(text)
     assert '#sdy.sharding_per_value<[<mesh<["u"=2]>, [{"u", ?}]>]>' in to_text(module)
-
-
-def test_a_value_in_two_groups_is_an_error():
-    text = function(
-        "sdy.sharding_group %a group_id=0 : tensor<8xf32>\n"
-        "sdy.sharding_group %a group_id=1 : tensor<8xf32>\n"
-        "return %a : tensor<8xf32>"
-    )
-    session = Session()
-    with pytest.raises(PassFailed, match="two sharding groups"):
-        run_pass(BasicPropagate(), parse(text), session)
-    assert session.diagnostics.errors
-
-
-def test_members_of_a_group_that_disagree_are_warned_of():
-    text = next(p for p in GOLDEN if p.stem == "basic_group_disagrees").read_text()
-    _, diagnostics = propagate(text.partition("\n")[2].split("// -----\n")[0])
-    (warning,) = diagnostics
-    assert warning.severity is Severity.WARNING
-    assert "sharding groups of groupID: 0 do not match" in warning.message
-
-
-def test_modules_are_written_between_user_priorities(tmp_path):
-    arguments = '%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@grid, [{"x"}p1, {"y"}p4]>}'
-    text = function("return %a : tensor<8x8xf32>", arguments, "tensor<8x8xf32>")
-    make = UserPriorityPropagate(module_dump_directory=str(tmp_path), dump_index=7)
-    propagate(text, make)
-    written = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    assert sorted(written) == [
-        "07.propagation_after_user_priority_0.mlir",
-        "07.propagation_after_user_priority_1.mlir",
-    ]
-    hidden = written["07.propagation_after_user_priority_0.mlir"]
-    assert '#sdy.sharding<@grid, [{}, {}], replicated={"x", "y"}>' in hidden
-    half = written["07.propagation_after_user_priority_1.mlir"]
-    assert '#sdy.sharding<@grid, [{"x"}, {}], replicated={"y"}>' in half
-
-
-def test_options_as_text():
-    (made,) = parse_pipeline(
-        "sdy-op-priority-propagate{propagation-strategy=basic-then-aggressive "
-        "run-op-priority-propagation=false conservative-propagation=true}"
-    )
-    assert made == OpPriorityPropagate(
-        conservative_propagation=True,
-        propagation_strategy=PropagationStrategy.BASIC_THEN_AGGRESSIVE,
-        run_op_priority_propagation=False,
-    )

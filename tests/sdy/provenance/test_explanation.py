@@ -8,33 +8,11 @@ import re
 from pathlib import Path
 
 import pytest
+from sdy_explained import MLP, paths
 
 import emu.sdy
 from emu.commands.sdy.explain import run_explain
 from emu.sdy.propagation.events import ConflictReason
-from emu.sdy.provenance.names import name_of
-
-MLP = """\
-sdy.mesh @m = <["data"=4, "model"=2]>
-
-func.func @main(
-    %x: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@m, [{"data"}, {}]>},
-    %w: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@m, [{}, {"model"}]>},
-    %v: tensor<8x32xf32>) -> tensor<8x32xf32> {
-  %h = stablehlo.dot %x, %w : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32>
-  %t = stablehlo.tanh %h : tensor<8x32xf32>
-  %s = stablehlo.add %t, %v : tensor<8x32xf32>
-  return %s : tensor<8x32xf32>
-}
-"""
-
-
-def paths(report: emu.sdy.ValueReport) -> list[list[tuple[str, list[str]]]]:
-    """By dimension: each axis with the names of the values on its path."""
-    return [
-        [(axis.name, [name_of(link.value).name for link in links]) for axis, links in axes]
-        for axes in report.axes
-    ]
 
 
 def test_the_path_of_each_axis() -> None:
@@ -49,43 +27,6 @@ def test_the_path_of_each_axis() -> None:
     assert [link.step for link in links[1:]] == sorted(link.step for link in links[1:])
 
 
-def test_the_page_shows_the_end_of_a_long_path() -> None:
-    steps = "".join(f"  %t{i + 1} = stablehlo.tanh %t{i} : tensor<8x32xf32>\n" for i in range(20))
-    text = MLP.replace("%t =", "%t0 =").replace("  %s =", f"{steps}  %s =").replace("%t,", "%t20,")
-    explanation = emu.sdy.explain(text)
-    (report,) = explanation.value("%t20")
-    _, names = paths(report)[0][0]
-    assert names == ["%x", "%h", *(f"%t{i}" for i in range(21))]
-    assert [name_of(link.value).name for link in report.paths(3)[0][0][1]] == names[-3:]
-    data = re.search(r"const data = (.*);", explanation.html())
-    (why,) = [v["why"] for v in json.loads(data[1])["values"] if v["name"] == "%t20"]
-    assert "(as it came to %t9 in @main)" in why
-    assert "%t8" not in why
-
-
-def test_values_of_one_name_in_regions_beside_each_other() -> None:
-    text = """\
-sdy.mesh @m = <["data"=4]>
-
-func.func @main(%i: tensor<i32>, %x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"data"}]>},
-    %y: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
-  %a = "stablehlo.case"(%i) ({
-    %in = stablehlo.tanh %x : tensor<8xf32>
-    stablehlo.return %in : tensor<8xf32>
-  }) : (tensor<i32>) -> tensor<8xf32>
-  %b = "stablehlo.case"(%i) ({
-    %in = stablehlo.negate %y : tensor<8xf32>
-    stablehlo.return %in : tensor<8xf32>
-  }) : (tensor<i32>) -> tensor<8xf32>
-  return %a, %b : tensor<8xf32>, tensor<8xf32>
-}
-"""
-    first, second = emu.sdy.explain(text).value("%in")
-    assert (first.operation, second.operation) == ("stablehlo.tanh", "stablehlo.negate")
-    assert paths(first) == [[("data", ["%x", "%in"])]]
-    assert paths(second) == []
-
-
 def test_what_was_refused_and_why() -> None:
     # The sum is elementwise and so comes first: it takes "data" for the columns.
     pulled = '%v: tensor<8x32xf32> {sdy.sharding = #sdy.sharding<@m, [{?}, {"data", ?}]>})'
@@ -97,27 +38,6 @@ def test_what_was_refused_and_why() -> None:
     assert rejected["model", 1].conflict.reason is ConflictReason.NOT_TAKEN
     assert '"data" on dim 0 at stablehlo.dot, factor i: the axis' in str(report)
     assert "(%h in @main, factor j)" in str(report)
-
-
-def test_the_results_of_functions_have_paths_too() -> None:
-    (report,) = emu.sdy.explain(MLP).value("result#0")
-    assert report.operation == "result"
-    assert report.before is None
-    assert [[axis.name for axis, _ in way] for way in report.axes] == [["data"], ["model"]]
-    assert "-> result 0 of @main dim 1: result of the function, factor j" in str(report)
-
-
-def test_names_are_those_of_the_text_or_of_the_printed_module() -> None:
-    by_text = emu.sdy.explain(MLP)
-    values = ["%x", "%w", "%v", "%h", "%t", "%s"]
-    assert [name.name for name in by_text.names] == [*values, "result#0"]
-    by_module = emu.sdy.explain(emu.sdy.parse(MLP))
-    printed = ["%arg0", "%arg1", "%arg2", "%0", "%1", "%2"]
-    assert [n.name for n in by_module.names] == [*printed, "result#0"]
-    with pytest.raises(ValueError, match=r"no value is called '%nothing'; there are %x, %w"):
-        by_text.value("nothing")
-    with pytest.raises(ValueError, match=r"no value is called '%t' in @other"):
-        by_text.value("%t", "other")
 
 
 def test_the_module_is_left_as_it_is_and_the_result_is_that_of_the_pipeline() -> None:
@@ -265,9 +185,3 @@ def test_the_command_refuses(
     err = io.StringIO()
     assert run_explain(str(file), values=values, stdout=io.StringIO(), stderr=err) == status
     assert said in err.getvalue()
-
-
-def test_a_table_of_all_values() -> None:
-    text = str(emu.sdy.explain(MLP))
-    assert text.splitlines()[-1].startswith("7 values, ")
-    assert re.search(r"^%h in @main +stablehlo.dot +<@m", text, re.MULTILINE)

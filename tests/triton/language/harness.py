@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,23 @@ DTYPES: dict[str, np.dtype[Any]] = {
 """NumPy's dtype by Triton's name."""
 
 NAMES = {d: n for n, d in DTYPES.items()}
+
+ANY = np.linspace(-3, 3, 64)
+POSITIVE = np.linspace(0.05, 9, 64)
+MAKERS: dict[str, tuple[Any, Any]] = {
+    "exp": (np.exp, ANY),
+    "exp2": (np.exp2, ANY),
+    "log": (np.log, POSITIVE),
+    "log2": (np.log2, POSITIVE),
+    "sin": (np.sin, ANY),
+    "cos": (np.cos, ANY),
+    "sqrt": (np.sqrt, POSITIVE),
+    "rsqrt": (lambda x: 1 / np.sqrt(x), POSITIVE),
+    "erf": (np.vectorize(math.erf), ANY),
+    "floor": (np.floor, ANY),
+    "ceil": (np.ceil, ANY),
+}
+"""Functions of floats: NumPy's or Python's function, and numbers that it is defined for."""
 
 
 @dataclass(frozen=True)

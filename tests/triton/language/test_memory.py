@@ -246,18 +246,3 @@ def test_bad_atomics_are_named() -> None:
     for error, said, function in cases:
         with pytest.raises(error, match=said):
             emit(function)
-
-
-def test_program_ids() -> None:
-    out = np.zeros((2, 3, 4), np.int32)
-
-    def work(p: Any) -> None:
-        x, y, z = (tl.program_id(axis) for axis in range(3))
-        nx, ny = tl.num_programs(0), tl.num_programs(axis=1)
-        tl.store(p + (z * ny + y) * nx + x, 100 * x + 10 * y + z + 1000 * tl.num_programs(2))
-
-    evaluate(work, Pointer(out), grid=(4, 3, 2))
-    z, y, x = np.indices(out.shape)
-    np.testing.assert_array_equal(out, 100 * x + 10 * y + z + 2000)
-    with pytest.raises(ValueError, match="axis must be 0, 1 or 2, but got 3"):
-        emit(lambda: tl.program_id(3))

@@ -93,19 +93,6 @@ def test_gather_picks_along_an_axis(axis: int) -> None:
     np.testing.assert_array_equal(got, np.take_along_axis(source, index, axis))
 
 
-def test_constants() -> None:
-    assert evaluate(lambda: tl.full((2, 4), 1.5, tl.float16)).tolist() == [[1.5] * 4] * 2
-    assert evaluate(lambda: tl.full([], 3, tl.int8)).shape == ()
-    np.testing.assert_array_equal(evaluate(lambda: tl.zeros([4], tl.int64)), np.zeros(4))
-    got = evaluate(tl.zeros_like, np.ones((2, 2), np.uint8))
-    assert got.dtype == np.uint8
-    assert not got.any()
-    got = evaluate(lambda s: tl.full((tl.constexpr(4),), s, tl.float32), Scalar(7, "int32"))
-    np.testing.assert_array_equal(got, np.full(4, 7, np.float32))
-    np.testing.assert_array_equal(evaluate(lambda: tl.arange(4, 8)), np.arange(4, 8))
-    np.testing.assert_array_equal(evaluate(lambda: tl.full((1,), 0xFFFFFFFF, tl.int32)), [-1])
-
-
 def test_bad_shapes_are_named() -> None:
     x = value("fp32", (4, 8))
     cases: list[tuple[type[Exception], str, Any]] = [

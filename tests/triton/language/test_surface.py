@@ -38,3 +38,20 @@ def test_core_lists_the_language_alone():
 def test_names_of_core_alone_are_not_in_tl():
     assert not [name for name in ONLY_IN_CORE if hasattr(tl, name)]
     assert set(core.__all__) >= ONLY_IN_CORE
+
+
+def test_modules_have_tritons_names() -> None:
+    assert tl.core.constexpr is tl.constexpr
+    assert tl.core.dtype is tl.dtype
+    assert tl.core.tensor is tl.tensor
+    assert tl.standard.sum is tl.sum
+    assert tl.math.exp is tl.exp
+    assert tl.random.philox is tl.philox
+    assert tl.core._unwrap_if_constexpr(tl.constexpr(3)) == 3
+    assert tl.TRITON_MAX_TENSOR_NUMEL == 2**20
+    assert not tl.target_info.is_cuda()
+    assert not tl.target_info.cuda_capability_geq(9, 0)
+    assert not tl.target_info.is_hip()
+    assert tl.target_info.current_target().value is None
+    for name in ("range", "static_range", "condition"):
+        assert isinstance(getattr(tl, name), type)

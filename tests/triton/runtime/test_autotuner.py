@@ -238,13 +238,6 @@ def test_configurations_compare_and_print():
     assert str(one) == "BLOCK: 16, num_warps: 8, num_ctas: 1, num_stages: 3, maxnreg: None"
 
 
-@pytest.mark.parametrize(
-    ("n", "power"), [(0, 0), (1, 1), (2, 2), (3, 4), (1000, 1024), (2**40, 2**40)]
-)
-def test_the_next_power_of_2(n, power):
-    assert triton.next_power_of_2(n) == power
-
-
 @pytest.mark.parametrize(("x", "y", "quotient"), [(0, 4, 0), (1, 4, 1), (4, 4, 1), (5, 4, 2)])
 def test_division_rounds_up(x, y, quotient):
     assert triton.cdiv(x, y) == quotient

@@ -6,11 +6,8 @@ import sys
 import textwrap
 import time
 
-import numpy as np
 import pytest
 
-import emu.triton.language as tl
-from emu import triton
 from emu.kernels.errors import CacheWarning
 from emu.triton.runtime import cache
 
@@ -125,19 +122,3 @@ def test_a_damaged_file_is_compiled_again(tmp_path):
     path.write_bytes(path.read_bytes()[:-7])
     assert run(tmp_path) == "False 84.0"
     assert run(tmp_path) == "True 84.0"
-
-
-class Odd:
-    """A constant whose spelling says nothing of it."""
-
-
-@triton.jit
-def ignore(y_ptr, VALUE: tl.constexpr):
-    tl.store(y_ptr, 1)
-
-
-def test_a_kernel_with_a_constant_of_unknown_kind_is_not_stored(folder):
-    y = np.zeros(1, np.int32)
-    ignore[(1,)](y, Odd(), backend="cpu")
-    assert y[0] == 1
-    assert not list(folder.parent.rglob("*.kernel"))

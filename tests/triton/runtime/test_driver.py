@@ -7,7 +7,6 @@ import sys
 import pytest
 
 from emu import triton
-from emu.triton.runtime.driver import Driver
 
 active = triton.runtime.driver.active
 
@@ -54,19 +53,6 @@ def test_events_measure():
         event.record()
         event.synchronize()
     assert events[0].elapsed_time(events[1]) >= 0
-
-
-def test_a_driver_can_be_replaced():
-    class Mine(Driver):
-        def get_current_device(self):
-            return 7
-
-    triton.runtime.driver.set_active(Mine())
-    try:
-        assert triton.runtime.driver.active.get_current_device() == 7
-    finally:
-        triton.runtime.driver.reset_active()
-    assert triton.runtime.driver.active is active
 
 
 def test_the_benchmarker_is_do_bench():

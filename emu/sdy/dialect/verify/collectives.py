@@ -24,8 +24,8 @@ from emu.sdy.dialect.axes import (
     prefix_without_overlap,
     sort_and_merge,
 )
-from emu.sdy.dialect.shardings import get_or_create_sharding, get_sharding, is_equivalent
-from emu.sdy.dialect.tensors import tensor_rank
+from emu.sdy.dialect.shardings import get_or_create_sharding, get_sharding
+from emu.sdy.dialect.tensors import is_equivalent, tensor_rank
 from emu.sdy.dialect.verify.problems import Problem, axis_text
 from emu.sdy.dialect.verify.shardings import AxisLists, mesh_of, sharding_problem
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from emu.mlir.attributes import ArrayAttr, Attribute, TypeAttr
 from emu.mlir.diagnostics import Diagnostics
 from emu.mlir.ir import Operation
@@ -77,27 +79,13 @@ def verify_operation(
     return problem is None
 
 
-def verify_argument(
-    op: Operation, index: int, name: str, attribute: Attribute, diagnostics: Diagnostics
-) -> bool:
-    """Verify an attribute of a function's argument."""
-    return _verify_value(op, index, name, attribute, diagnostics, "arg")
-
-
-def verify_result(
-    op: Operation, index: int, name: str, attribute: Attribute, diagnostics: Diagnostics
-) -> bool:
-    """Verify an attribute of a function's result."""
-    return _verify_value(op, index, name, attribute, diagnostics, "result")
-
-
 def _verify_value(
+    kind: str,
     op: Operation,
     index: int,
     name: str,
     attribute: Attribute,
     diagnostics: Diagnostics,
-    kind: str,
 ) -> bool:
     if name != SHARDING or op.name != "func.func":
         return True
@@ -113,3 +101,10 @@ def _verify_value(
     if problem is not None:
         report(op, problem.within(f"{kind} {index} - "), diagnostics)
     return problem is None
+
+
+verify_argument = partial(_verify_value, "arg")
+"""Verifies an attribute of a function's argument."""
+
+verify_result = partial(_verify_value, "result")
+"""Verifies an attribute of a function's result."""

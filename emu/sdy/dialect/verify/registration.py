@@ -16,6 +16,7 @@ from emu.sdy.dialect.attributes import (
     TensorSharding,
     TensorShardingPerValue,
 )
+from emu.sdy.dialect.names import COLLECTIVES
 from emu.sdy.dialect.verify import collectives, discardable, edges, regions, structure
 from emu.sdy.dialect.verify.problems import Check, Problem, verifier
 from emu.sdy.dialect.verify.shardings import mesh_of, sharding_problem
@@ -66,22 +67,27 @@ def _rules(
 
 def _collectives() -> None:
     per_dim, one = ListOfAxisRefLists, AxisRefList
-    table: list[tuple[str, str, type[Attribute], Check]] = [
-        ("all_gather", "gathering_axes", per_dim, collectives.all_gather_problem),
-        ("all_slice", "slicing_axes", per_dim, collectives.all_slice_problem),
-        ("all_to_all", "params", AllToAllParamList, collectives.all_to_all_problem),
-        ("all_reduce", "reduction_axes", one, collectives.all_reduce_problem),
-        ("reduce_scatter", "reduce_scatter_axes", per_dim, collectives.reduce_scatter_problem),
-        ("sharded_to_unreduced", "axes", per_dim, collectives.sharded_to_unreduced_problem),
-        ("replicated_to_unreduced", "axes", one, collectives.replicated_to_unreduced_problem),
+    table: list[tuple[str, type[Attribute], Check]] = [
+        ("sdy.all_gather", per_dim, collectives.all_gather_problem),
+        ("sdy.all_slice", per_dim, collectives.all_slice_problem),
+        ("sdy.all_to_all", AllToAllParamList, collectives.all_to_all_problem),
+        ("sdy.all_reduce", one, collectives.all_reduce_problem),
+        ("sdy.collective_permute", Attribute, collectives.collective_permute_problem),
+        ("sdy.reduce_scatter", per_dim, collectives.reduce_scatter_problem),
+        ("sdy.sharded_to_unreduced", per_dim, collectives.sharded_to_unreduced_problem),
+        ("sdy.replicated_to_unreduced", one, collectives.replicated_to_unreduced_problem),
     ]
-    out: tuple[tuple[str, type[Attribute]], ...] = (("out_sharding", TensorSharding),)
-    operations = [(name, ((axes, kind), *out), rule) for name, axes, kind, rule in table]
-    operations.append(("collective_permute", out, collectives.collective_permute_problem))
-    for name, required, rule in operations:
+    for name, kind, rule in table:
+        axes = COLLECTIVES[name]
+        own = () if axes is None else ((axes, kind),)
         _rules(
-            f"sdy.{name}",
-            Form(required=required, operand=SHAPED, result=SHAPED, same_type=True),
+            name,
+            Form(
+                required=(*own, ("out_sharding", TensorSharding)),
+                operand=SHAPED,
+                result=SHAPED,
+                same_type=True,
+            ),
             collectives.collective_problem,
             regions=(structure.inferred_types_problem,),
             at_the_end=rule,

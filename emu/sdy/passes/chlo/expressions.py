@@ -10,7 +10,7 @@ from emu.mlir.attributes import DenseElementsAttr
 from emu.mlir.floats import bits_of, byte_width
 from emu.mlir.ir import Operation, Value
 from emu.mlir.types import ComplexType, FloatType, IntegerType, TensorType, Type
-from emu.sdy.passes.builder import Builder, integers_attribute, tensor
+from emu.sdy.passes.builder import Builder, tensor
 
 _OWN_PRECISION = ("f32", "f64")
 
@@ -32,6 +32,7 @@ class Formulas:
         """Return a value, converted to the type of the computation."""
         found = self.of(value)
         element = found.element
+        # Rounding each operation to a narrow format would lose digits that the result still has.
         if isinstance(element, FloatType) and element.name not in _OWN_PRECISION:
             return found.converted(FloatType("f32"))
         return found
@@ -69,7 +70,7 @@ class Expression:
         """Return a constant of the same type."""
         type_ = tensor(self.value)
         if isinstance(type_.element, IntegerType):
-            attribute = integers_attribute([int(number)], (), type_.element)
+            attribute = DenseElementsAttr.of([int(number)], (), type_.element)
             data = attribute.data
         else:
             data = _bytes_of(number, type_.element)

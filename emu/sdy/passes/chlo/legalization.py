@@ -9,23 +9,17 @@ jaxlib has.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from emu.mlir.ir import Operation, Value
 from emu.mlir.types import ComplexType, FloatType, TensorType, is_static_tensor
-from emu.sdy.passes.base import FunctionPass, Session, register
+from emu.sdy.passes.base import FunctionPass, Session
 from emu.sdy.passes.chlo.expressions import Formulas
 from emu.sdy.passes.chlo.functions import FUNCTIONS
 from emu.sdy.passes.chlo.structure import legalized_structure
 
 
-@register
-@dataclass(frozen=True)
-class ChloLegalizeToStablehlo(FunctionPass):
+class ChloLegalizeToStablehlo(FunctionPass, name="chlo-legalize-to-stablehlo"):
     """Lower CHLO to StableHLO where there is an exact formula; warn of the rest."""
-
-    name: ClassVar[str] = "chlo-legalize-to-stablehlo"
 
     def run(self, op: Operation, session: Session) -> None:
         """Replace each operation of CHLO that has a formula."""

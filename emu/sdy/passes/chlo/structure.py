@@ -13,6 +13,7 @@ from emu.mlir.attributes import (
     IntegerAttr,
 )
 from emu.mlir.dense import element_bytes
+from emu.mlir.forms import I32
 from emu.mlir.ir import Operation, Region, Value
 from emu.mlir.types import ComplexType, FloatType, IntegerType, TensorType, Type, is_static_tensor
 from emu.sdy.passes.builder import I1, Builder, integer_attribute, tensor
@@ -20,7 +21,6 @@ from emu.sdy.passes.chlo.expressions import Formulas
 from emu.sdy.passes.chlo.functions import FUNCTIONS
 from emu.stablehlo.attributes import ComparisonDirection, ComparisonType
 from emu.stablehlo.dialect import SPECS
-from emu.stablehlo.syntax import I32, array_of_ints
 
 _PREFIX = "chlo.broadcast_"
 
@@ -66,7 +66,7 @@ def _broadcast(op: Operation) -> Sequence[Value] | None:
     if name == "compare":
         return [build.op("compare", operands, [result], _comparison(op)).result]
     spec = SPECS.get(f"stablehlo.{name}")
-    if spec is not None and spec.elementwise and spec.operands == 2:
+    if spec is not None and spec.elementwise and spec.operand_count == 2:
         return [build.op(name, operands, [result]).result]
     function = FUNCTIONS.get(name)
     found = function(*map(Formulas(op).of, operands)) if function is not None else None
@@ -110,15 +110,10 @@ def _top_k(op: Operation) -> Sequence[Value] | None:
     properties = {"dimension": integer_attribute(last), "is_stable": BoolAttr(True)}
     sort = build.op("sort", [operand, places], [type_, counted], properties)
     _add_comparator(build, sort, type_.element)
-    kept = []
-    for value, result in zip(sort.results, op.results, strict=True):
-        slicing = {
-            "start_indices": array_of_ints([0] * type_.rank),
-            "limit_indices": array_of_ints(tensor(result).static_shape),
-            "strides": array_of_ints([1] * type_.rank),
-        }
-        kept.append(build.op("slice", [value], [result.type], slicing).result)
-    return kept
+    return [
+        build.slice(value, [0] * type_.rank, tensor(result).static_shape)
+        for value, result in zip(sort.results, op.results, strict=True)
+    ]
 
 
 def _add_comparator(build: Builder, sort: Operation, element: Type) -> None:

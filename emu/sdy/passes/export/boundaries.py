@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from emu.mlir.attributes import Attribute
 from emu.mlir.ir import Operation, Value
@@ -25,19 +23,17 @@ from emu.sdy.dialect.dataflow import (
     keeps_edges_divisible,
     set_edge_owner_shardings,
 )
-from emu.sdy.dialect.names import SHARDING
-from emu.sdy.dialect.shardings import (
+from emu.sdy.dialect.functions import (
     function_type,
-    get_mesh,
-    get_sharding,
-    get_shardings,
     main_function,
     modify_arg_attributes,
     modify_result_attributes,
-    set_shardings,
-    static_shape,
 )
-from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.dialect.meshes import get_mesh
+from emu.sdy.dialect.names import SHARDING
+from emu.sdy.dialect.shardings import get_sharding, get_shardings, set_shardings
+from emu.sdy.dialect.tensors import static_shape
+from emu.sdy.passes.base import ModulePass, Session
 
 
 def _change_function(
@@ -60,17 +56,15 @@ def _change_function(
         modify(func, replace)
 
 
-@register
-@dataclass(frozen=True)
-class UpdateNonDivisibleInputOutputShardings(ModulePass):
+class UpdateNonDivisibleInputOutputShardings(
+    ModulePass, name="sdy-update-non-divisible-input-output-shardings"
+):
     """Make the shardings of inputs and outputs even, so that no padding is needed.
 
     If the axes of a dimension do not divide its size, their longest prefix that does
     remains; its last axis may be a sub-axis. This applies to functions, to results of
     calls, and to manual computations.
     """
-
-    name: ClassVar[str] = "sdy-update-non-divisible-input-output-shardings"
 
     def run(self, op: Operation, session: Session) -> None:
         """Change the shardings of functions, calls, and manual computations."""
@@ -136,15 +130,13 @@ def _evenly_sharded_dim(dim: DimensionSharding, size: int, mesh: Mesh) -> Dimens
     return DimensionSharding(tuple(axes), dim.is_closed)
 
 
-@register
-@dataclass(frozen=True)
-class RemoveSubAxesInInputOutputShardings(ModulePass):
+class RemoveSubAxesInInputOutputShardings(
+    ModulePass, name="sdy-remove-sub-axes-in-input-output-shardings"
+):
     """Shard open dimensions of the main function's inputs and outputs along whole axes only.
 
     The first sub-axis of a dimension is dropped, with all axes after it.
     """
-
-    name: ClassVar[str] = "sdy-remove-sub-axes-in-input-output-shardings"
 
     def run(self, op: Operation, session: Session) -> None:
         """Change the shardings of the main function."""
@@ -162,12 +154,8 @@ def _without_sub_axes(sharding: TensorSharding) -> TensorSharding:
     return sharding.with_dims(dims)
 
 
-@register
-@dataclass(frozen=True)
-class PropagateToFuncResults(ModulePass):
+class PropagateToFuncResults(ModulePass, name="sdy-propagate-to-func-results"):
     """Set the result shardings of functions except the main one from the returned values."""
-
-    name: ClassVar[str] = "sdy-propagate-to-func-results"
 
     def run(self, op: Operation, session: Session) -> None:
         """Set, or remove, the shardings of results."""

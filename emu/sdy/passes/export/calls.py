@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from emu.mlir.attributes import Attribute, StringAttr, SymbolRefAttr, TypeAttr
 from emu.mlir.ir import Operation, Region, Value
@@ -13,40 +11,35 @@ from emu.mlir.symbols import SymbolTable
 from emu.mlir.types import FunctionType
 from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
 from emu.sdy.dialect.builders import make_reshard
-from emu.sdy.dialect.names import FUNC_MANUAL_AXES, ORIGINAL_FUNC_NAME, SHARDING
-from emu.sdy.dialect.shardings import (
+from emu.sdy.dialect.functions import (
     callee_name,
     find_function,
-    fully_closed_like,
     func_arg_shardings,
     func_result_shardings,
-    get_sharding,
-    is_equivalent,
     modify_arg_attributes,
     original_func_name,
+)
+from emu.sdy.dialect.names import EXECUTION_THREAD, FUNC_MANUAL_AXES, ORIGINAL_FUNC_NAME, SHARDING
+from emu.sdy.dialect.shardings import (
+    fully_closed_like,
+    get_sharding,
     set_shardings,
     sharding_per_value,
 )
-from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.dialect.tensors import is_equivalent
+from emu.sdy.passes.base import ModulePass, Session
 from emu.sdy.passes.export.data_flow import shardings_of_edges
 from emu.sdy.passes.insertion_point import Place, replace_other_uses
-
-_EXECUTION_THREAD = "execution_thread"
-
 
 # Named computations
 
 
-@register
-@dataclass(frozen=True)
-class ExportNamedComputations(ModulePass):
+class ExportNamedComputations(ModulePass, name="sdy-export-named-computations"):
     """Outline each ``sdy.named_computation`` as a private function and a call of it.
 
     The shardings of its edges, or else its own, become those of the function's
     arguments and of the call's results. If a name is taken, a number is appended.
     """
-
-    name: ClassVar[str] = "sdy-export-named-computations"
 
     def run(self, op: Operation, session: Session) -> None:
         """Export inner computations before the outer ones."""
@@ -71,7 +64,7 @@ def _export(computation: Operation, module: Operation, table: SymbolTable) -> Op
         computation.operands,
         [result.type for result in computation.results],
         properties={"callee": SymbolRefAttr(name)},
-        attributes={k: v for k, v in computation.attributes.items() if k != _EXECUTION_THREAD},
+        attributes={k: v for k, v in computation.attributes.items() if k != EXECUTION_THREAD},
         location=computation.location,
     )
     if outs is not None:
@@ -120,8 +113,8 @@ def _outline(computation: Operation, ins: TensorShardingPerValue | None) -> Oper
             entries[SHARDING] = shardings[index]
 
         modify_arg_attributes(func, put)
-    if _EXECUTION_THREAD in computation.attributes:
-        func.attributes[_EXECUTION_THREAD] = computation.attributes[_EXECUTION_THREAD]
+    if EXECUTION_THREAD in computation.attributes:
+        func.attributes[EXECUTION_THREAD] = computation.attributes[EXECUTION_THREAD]
     return func
 
 
@@ -158,17 +151,13 @@ class _Keys:
         return (original_func_name(func), func.attributes.get(FUNC_MANUAL_AXES), None, None)
 
 
-@register
-@dataclass(frozen=True)
-class UnflattenCallGraph(ModulePass):
+class UnflattenCallGraph(ModulePass, name="sdy-unflatten-call-graph"):
     """Let calls of equally sharded copies of a function call a single one of them.
 
     Attributes:
         dedup_functions_fully: Whether to keep a single copy whatever the shardings:
             the one with the shardings that most calls have.
     """
-
-    name: ClassVar[str] = "sdy-unflatten-call-graph"
 
     dedup_functions_fully: bool = False
 
@@ -201,12 +190,8 @@ class UnflattenCallGraph(ModulePass):
 # Reshards of results of calls
 
 
-@register
-@dataclass(frozen=True)
-class InsertFuncCallReshards(ModulePass):
+class InsertFuncCallReshards(ModulePass, name="sdy-insert-func-call-reshards"):
     """Reshard results of calls whose functions return them with another sharding."""
-
-    name: ClassVar[str] = "sdy-insert-func-call-reshards"
 
     def run(self, op: Operation, session: Session) -> None:
         """Set the calls' result shardings to their functions', and insert reshards after them."""

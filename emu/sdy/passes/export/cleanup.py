@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from emu.mlir.attributes import Attribute
 from emu.mlir.ir import Operation
 from emu.sdy.dialect.attributes import TensorSharding
+from emu.sdy.dialect.functions import modify_arg_attributes, modify_result_attributes
 from emu.sdy.dialect.names import (
     BLOCK_ARG_PROPAGATION_EDGES,
     BLOCK_ARG_SHARDING_ORIGINS,
@@ -17,13 +15,9 @@ from emu.sdy.dialect.names import (
     SHARDING,
     SHARDING_ORIGINS,
 )
-from emu.sdy.dialect.shardings import (
-    modify_arg_attributes,
-    modify_result_attributes,
-    remove_sharding_rules,
-)
+from emu.sdy.dialect.shardings import remove_sharding_rules
 from emu.sdy.dialect.walker import Place, transform_shardings
-from emu.sdy.passes.base import FunctionPass, ModulePass, Session, register
+from emu.sdy.passes.base import FunctionPass, ModulePass, Session
 
 _DEBUG_ATTRIBUTES = (
     PROPAGATION_EDGES,
@@ -44,12 +38,8 @@ def _remove_from_function(func: Operation, names: tuple[str, ...]) -> None:
     modify_result_attributes(func, remove)
 
 
-@register
-@dataclass(frozen=True)
-class CloseShardings(ModulePass):
+class CloseShardings(ModulePass, name="sdy-close-shardings"):
     """Close all dimensions and drop replicated axes after propagation."""
-
-    name: ClassVar[str] = "sdy-close-shardings"
 
     def run(self, op: Operation, session: Session) -> None:
         """Close every sharding of the module."""
@@ -64,12 +54,8 @@ class CloseShardings(ModulePass):
         transform_shardings(op, close)
 
 
-@register
-@dataclass(frozen=True)
-class RemoveShardingGroups(ModulePass):
+class RemoveShardingGroups(ModulePass, name="sdy-remove-sharding-groups"):
     """Remove ``sdy.sharding_group`` operations."""
-
-    name: ClassVar[str] = "sdy-remove-sharding-groups"
 
     def run(self, op: Operation, session: Session) -> None:
         """Erase the operations."""
@@ -78,24 +64,16 @@ class RemoveShardingGroups(ModulePass):
                 each.erase()
 
 
-@register
-@dataclass(frozen=True)
-class DropShardingRules(FunctionPass):
+class DropShardingRules(FunctionPass, name="sdy-drop-sharding-rules"):
     """Remove sharding rules, except those given by the user."""
-
-    name: ClassVar[str] = "sdy-drop-sharding-rules"
 
     def run(self, op: Operation, session: Session) -> None:
         """Remove the attributes."""
         remove_sharding_rules(op)
 
 
-@register
-@dataclass(frozen=True)
-class RemovePropagationDebugInfo(ModulePass):
+class RemovePropagationDebugInfo(ModulePass, name="sdy-remove-propagation-debug-info"):
     """Remove origins of shardings and edges of propagation."""
-
-    name: ClassVar[str] = "sdy-remove-propagation-debug-info"
 
     def run(self, op: Operation, session: Session) -> None:
         """Remove the attributes, for functions from their arguments and results."""
@@ -107,12 +85,8 @@ class RemovePropagationDebugInfo(ModulePass):
                     each.attributes.pop(name, None)
 
 
-@register
-@dataclass(frozen=True)
-class DropShardingAndMesh(ModulePass):
+class DropShardingAndMesh(ModulePass, name="sdy-drop-sharding-and-mesh"):
     """Remove meshes and all ``sdy.sharding`` attributes."""
-
-    name: ClassVar[str] = "sdy-drop-sharding-and-mesh"
 
     def run(self, op: Operation, session: Session) -> None:
         """Remove the meshes and attributes."""

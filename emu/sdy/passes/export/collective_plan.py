@@ -29,7 +29,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from emu.sdy.dialect.attributes import AllToAllParam, AxisRef, Mesh, TensorSharding
+from emu.sdy.dialect.attributes import (
+    AllToAllParam,
+    AllToAllParamList,
+    AxisRef,
+    ListOfAxisRefLists,
+    Mesh,
+    TensorSharding,
+)
 from emu.sdy.dialect.axes import (
     add_or_merge,
     axis_key,
@@ -44,8 +51,6 @@ from emu.sdy.dialect.axes import (
     total_size,
 )
 
-AxesPerDim = tuple[tuple[AxisRef, ...], ...]
-
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -54,14 +59,13 @@ class Step:
     Attributes:
         op: Name of the operation, ``"sdy.all_gather"``.
         sharding: Sharding of its result.
-        axes: Axes per dimension, of an all_gather or all_slice.
-        param: Axes and dimensions, of an all_to_all.
+        axes: Axes per dimension, of an all_gather or all_slice; axes and dimensions, of an
+            all_to_all; None for a collective_permute.
     """
 
     op: str
     sharding: TensorSharding
-    axes: AxesPerDim = ()
-    param: AllToAllParam | None = None
+    axes: ListOfAxisRefLists | AllToAllParamList | None = None
 
 
 def plan(
@@ -220,10 +224,10 @@ class _Planner:
             for index, axis in enumerate(dim.want):
                 self.places.setdefault(axis, (number, index))
 
-    def _emit(self, op: str, axes: AxesPerDim = (), param: AllToAllParam | None = None) -> None:
+    def _emit(self, op: str, axes: ListOfAxisRefLists | AllToAllParamList | None = None) -> None:
         axes_per_dim = [dim.current for dim in self.dims]
         sharding = TensorSharding.closed_with(self.mesh_name, axes_per_dim, self.unreduced)
-        self.steps.append(Step(op, sharding, axes, param))
+        self.steps.append(Step(op, sharding, axes))
 
     # Fitting axes into dimensions
 
@@ -290,7 +294,7 @@ class _Planner:
         self._distribute(lambda _dim: available, to_front=False, taken=take)
         self._index_want()
         if any(slices):
-            self._emit("sdy.all_slice", tuple(map(tuple, slices)))
+            self._emit("sdy.all_slice", ListOfAxisRefLists(tuple(map(tuple, slices))))
 
     def _slices_for_all_to_all(self, source: int) -> list[AxisRef]:
         """Return axes to slice in ``source`` so that one all-to-all moves them along.
@@ -467,7 +471,7 @@ class _Planner:
     def _all_to_alls(self, *, anywhere: bool) -> None:
         for source in range(len(self.dims)):
             while (param := self._all_to_all(source, anywhere=anywhere)) is not None:
-                self._emit("sdy.all_to_all", param=param)
+                self._emit("sdy.all_to_all", AllToAllParamList((param,)))
 
     def _all_to_all(self, source: int, *, anywhere: bool) -> AllToAllParam | None:
         """Move the last axes of ``source`` that go to one other dimension."""
@@ -505,7 +509,7 @@ class _Planner:
     def _all_gather(self) -> None:
         axes = tuple(tuple(self._gather(dim)) for dim in self.dims)
         if any(axes):
-            self._emit("sdy.all_gather", axes)
+            self._emit("sdy.all_gather", ListOfAxisRefLists(axes))
 
     def _gather(self, dim: _Dim) -> list[AxisRef]:
         """Gather a dimension if its last axis is not wanted anywhere, and return the axes.

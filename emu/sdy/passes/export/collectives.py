@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from emu.mlir.diagnostics import Location, PassFailed
+from emu.mlir.diagnostics import PassFailed
 from emu.mlir.ir import Operation, Value
 from emu.mlir.symbols import SymbolTable
 from emu.mlir.text.printer import to_text
 from emu.mlir.types import TensorType
 from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.builders import (
-    make_all_gather,
-    make_all_slice,
-    make_all_to_all,
-    make_collective_permute,
+    make_collective,
 )
-from emu.sdy.dialect.shardings import (
-    get_mesh,
-    get_or_create_sharding,
-    is_equivalent,
-    sharding_bypassing_barriers,
-)
-from emu.sdy.passes.base import FunctionPass, Session, register
-from emu.sdy.passes.export.collective_plan import Step, plan
+from emu.sdy.dialect.meshes import get_mesh
+from emu.sdy.dialect.shardings import get_or_create_sharding, sharding_bypassing_barriers
+from emu.sdy.dialect.tensors import is_equivalent
+from emu.sdy.passes.base import FunctionPass, Session
+from emu.sdy.passes.export.collective_plan import plan
 from emu.sdy.passes.export.conversion import Conversion
 
 
-@register
-@dataclass(frozen=True)
-class ReshardToCollectives(FunctionPass):
+class ReshardToCollectives(FunctionPass, name="sdy-reshard-to-collectives"):
     """Replace reshards by collectives.
 
     A reshard from one mesh to another stays, unless the two differ only in the order
@@ -39,8 +28,6 @@ class ReshardToCollectives(FunctionPass):
     Attributes:
         keep_redundant_reshards: Whether to keep reshards that change nothing.
     """
-
-    name: ClassVar[str] = "sdy-reshard-to-collectives"
 
     keep_redundant_reshards: bool = False
 
@@ -122,7 +109,7 @@ def _convert(op: Operation, conversion: Conversion, table: SymbolTable) -> Tenso
     reached = source
     for step in plan(source, target, get_mesh(table, source.mesh), shape):
         reached = step.sharding
-        made = _make(step, value, op.location)
+        made = make_collective(step.op, value, step.axes, step.sharding, op.location)
         conversion.insert(op, made)
         value = made.result
     conversion.replace(op, value)
@@ -135,13 +122,3 @@ def _before_barriers(value: Value) -> Value:
         value = op.operands[0]
         op = value.defining_op
     return value
-
-
-def _make(step: Step, value: Value, location: Location) -> Operation:
-    if step.op == "sdy.all_gather":
-        return make_all_gather(value, step.axes, step.sharding, location)
-    if step.op == "sdy.all_slice":
-        return make_all_slice(value, step.axes, step.sharding, location)
-    if step.param is not None:
-        return make_all_to_all(value, (step.param,), step.sharding, location)
-    return make_collective_permute(value, step.sharding, location)

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from emu.mlir.attributes import Attribute
 from emu.mlir.ir import Operation, Region, Value
 from emu.mlir.types import Type
 from emu.sdy.dialect.tensors import is_scalar
-from emu.sdy.passes.base import FunctionPass, Session, register
+from emu.sdy.passes.base import FunctionPass, Session
 
 _CONSTANTS = frozenset({"sdy.constant", "stablehlo.constant"})
 
 _Key = tuple[frozenset[tuple[str, Attribute]], Region | None, Type | None, Value | None]
 
 
-@register
-@dataclass(frozen=True)
-class ConstantOrScalarMerger(FunctionPass):
+class ConstantOrScalarMerger(FunctionPass, name="sdy-constant-or-scalar-merger"):
     """Merge equal constants, and equal broadcasts of a scalar.
 
     Import splits constants so that their uses do not shard each other. Those in one
     region with equal shardings are merged again: the key consists of the attributes,
     and the sharding is one of them.
     """
-
-    name: ClassVar[str] = "sdy-constant-or-scalar-merger"
 
     def run(self, op: Operation, session: Session) -> None:
         """Keep the first of each kind."""

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from emu.mlir.ir import Operation
 from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.builders import make_reshard
-from emu.sdy.passes.base import FunctionPass, Session, register
+from emu.sdy.passes.base import FunctionPass, Session
 from emu.sdy.passes.export.conversion import Conversion
 
 
-@register
-@dataclass(frozen=True)
-class ShardingConstraintToReshard(FunctionPass):
+class ShardingConstraintToReshard(FunctionPass, name="sdy-sharding-constraint-to-reshard"):
     """Replace each ``sdy.sharding_constraint`` by an ``sdy.reshard``."""
-
-    name: ClassVar[str] = "sdy-sharding-constraint-to-reshard"
 
     def run(self, op: Operation, session: Session) -> None:
         """Replace the constraints of a function."""

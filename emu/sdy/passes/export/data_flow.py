@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from emu.mlir.attributes import ArrayAttr, Attribute, DictAttr
 from emu.mlir.ir import Operation, Value
@@ -24,8 +22,9 @@ from emu.sdy.dialect.names import (
     RESULT_SHARDING_ORIGINS,
     SHARDING_ORIGINS,
 )
-from emu.sdy.dialect.shardings import get_sharding, set_sharding, tensor_rank
-from emu.sdy.passes.base import FunctionPass, Session, register
+from emu.sdy.dialect.shardings import get_sharding, set_sharding
+from emu.sdy.dialect.tensors import tensor_rank
+from emu.sdy.passes.base import FunctionPass, Session
 
 
 def shardings_of_edges(owners: Sequence[Value]) -> list[TensorSharding]:
@@ -45,9 +44,7 @@ def shardings_of_edges(owners: Sequence[Value]) -> list[TensorSharding]:
     ]
 
 
-@register
-@dataclass(frozen=True)
-class SinkDataFlowEdges(FunctionPass):
+class SinkDataFlowEdges(FunctionPass, name="sdy-sink-data-flow-edges"):
     """Remove ``sdy.data_flow_edge``, and move their shardings to the edges' owners.
 
     Attributes:
@@ -56,8 +53,6 @@ class SinkDataFlowEdges(FunctionPass):
         sink_debug_propagation_edge_sharding: Whether to keep the steps of
             propagation in the same way.
     """
-
-    name: ClassVar[str] = "sdy-sink-data-flow-edges"
 
     sink_debug_sharding_origins: bool = False
     sink_debug_propagation_edge_sharding: bool = False
@@ -92,12 +87,8 @@ def _array(elements: Sequence[Attribute]) -> ArrayAttr:
     return ArrayAttr(tuple(elements))
 
 
-@register
-@dataclass(frozen=True)
-class SinkFuncDataFlowEdges(FunctionPass):
+class SinkFuncDataFlowEdges(FunctionPass, name="sdy-sink-func-data-flow-edges"):
     """Remove ``sdy.func_data_flow_edge``, and move their shardings to their operands."""
-
-    name: ClassVar[str] = "sdy-sink-func-data-flow-edges"
 
     def run(self, op: Operation, session: Session) -> None:
         """Replace each edge by its operand."""

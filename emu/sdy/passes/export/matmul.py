@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from emu.mlir.ir import Operation, Value
 from emu.sdy.dialect.shardings import get_sharding, set_shardings
-from emu.sdy.passes.base import FunctionPass, Session, register
+from emu.sdy.passes.base import FunctionPass, Session
 
 _DOTS = frozenset({"stablehlo.dot", "stablehlo.dot_general"})
 
 
-@register
-@dataclass(frozen=True)
-class RemoveAllGatherReduceScatterForCMV1(FunctionPass):
+class RemoveAllGatherReduceScatterForCMV1(
+    FunctionPass, name="sdy-remove-all-gather-reduce-scatter-for-cmv1"
+):
     """Remove all-gathers that only a dot uses, and reduce-scatters of a dot's result.
 
     Then the compiler sees a dot with sharded operands or a sharded result, and
     overlaps the communication with the multiplication. A dot that lost an all-gather
     keeps its reduce-scatter.
     """
-
-    name: ClassVar[str] = "sdy-remove-all-gather-reduce-scatter-for-cmv1"
 
     def run(self, op: Operation, session: Session) -> None:
         """Collect all operations first, since others may depend on those to be erased."""

@@ -15,43 +15,32 @@ one; for others, the padding is overwritten.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from emu.mlir.diagnostics import Location, PassFailed
+from emu.mlir.forms import I32
 from emu.mlir.ir import Operation, Region, Value
 from emu.mlir.symbols import SymbolTable
 from emu.mlir.text.printer import to_text
 from emu.mlir.types import TensorType, Type
 from emu.sdy.dialect.attributes import ListOfAxisRefLists, TensorSharding
-from emu.sdy.dialect.functions import function_type
-from emu.sdy.dialect.meshes import find_mesh
-from emu.sdy.dialect.shardings import (
-    func_result_sharding,
-    get_mesh,
-    get_sharding,
-    set_sharding,
-    shardable_value,
-)
-from emu.sdy.passes.base import FunctionPass, Session, register
+from emu.sdy.dialect.functions import func_result_sharding, function_type
+from emu.sdy.dialect.meshes import find_mesh, get_mesh
+from emu.sdy.dialect.shardings import get_sharding, set_sharding, shardable_value
+from emu.sdy.passes.base import FunctionPass, Session
 from emu.sdy.passes.builder import Builder, tensor
 from emu.sdy.passes.export.permutation import is_local_slice_dim
 from emu.sdy.passes.export.type_conversion import TypeConversion
 from emu.sdy.passes.insertion_point import Place, location_of
 from emu.stablehlo.attributes import DotDimensionNumbers
 from emu.stablehlo.checks import Invalid
-from emu.stablehlo.syntax import I32, array_of_ints, ints
+from emu.stablehlo.syntax import array_of_ints, ints
 from emu.stablehlo.type_inference import implied_types
 
 _Sizes = tuple[int | None, ...]
 
 
-@register
-@dataclass(frozen=True)
-class PadForDivisibility(FunctionPass):
+class PadForDivisibility(FunctionPass, name="sdy-pad-for-divisibility"):
     """Pad tensors that are sharded unevenly."""
-
-    name: ClassVar[str] = "sdy-pad-for-divisibility"
 
     def run(self, op: Operation, session: Session) -> None:
         """Replace operations in program order."""

@@ -19,8 +19,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
+from emu.mlir.attributes import DenseElementsAttr
 from emu.mlir.diagnostics import Location, PassFailed
 from emu.mlir.ir import Block, Operation, Value
 from emu.mlir.registry import definition
@@ -33,15 +33,10 @@ from emu.sdy.dialect.builders import (
     make_reshard,
     make_return,
 )
-from emu.sdy.dialect.shardings import (
-    common_mesh_or_name,
-    get_mesh,
-    get_sharding,
-    get_shardings,
-    set_sharding,
-)
-from emu.sdy.passes.base import ModulePass, Session, register
-from emu.sdy.passes.builder import Builder, integers_attribute, tensor
+from emu.sdy.dialect.meshes import common_mesh_or_name, get_mesh
+from emu.sdy.dialect.shardings import get_sharding, get_shardings, set_sharding
+from emu.sdy.passes.base import ModulePass, Session
+from emu.sdy.passes.builder import Builder, tensor
 from emu.sdy.passes.export.reshards.insertion import Rewrite
 from emu.sdy.passes.insertion_point import Place, replace_other_uses
 from emu.sdy.propagation.projection import project
@@ -75,17 +70,13 @@ def _is_whole(sharding: TensorSharding | None) -> bool:
     return sharding is None or sharding.is_fully_replicated
 
 
-@register
-@dataclass(frozen=True)
-class ResolvePermutationFactors(ModulePass):
+class ResolvePermutationFactors(ModulePass, name="sdy-resolve-permutation-factors"):
     """Replace operations with permutation factors by ones that work on shards.
 
     Attributes:
         enable_halo_exchange: Whether to reverse shard by shard where possible.
             Otherwise permutation factors are replicated by reshards.
     """
-
-    name: ClassVar[str] = "sdy-resolve-permutation-factors"
 
     enable_halo_exchange: bool = True
 
@@ -397,5 +388,5 @@ class _Exchange:
         axes = [a for a in self._sharding.dims[dim].axes if self._manual.has_axis(a.name)]
         pairs = _next_shards(self._manual, axes)
         numbers = [number for pair in pairs for number in pair]
-        properties = {"source_target_pairs": integers_attribute(numbers, (len(pairs), 2))}
+        properties = {"source_target_pairs": DenseElementsAttr.of(numbers, (len(pairs), 2))}
         return self._build.op("collective_permute", [value], [value.type], properties).result

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
-from emu.sdy.passes.base import Pass, Pipeline, register
+from emu.sdy.passes.base import Pass, Pipeline
 from emu.sdy.passes.export.boundaries import (
     RemoveSubAxesInInputOutputShardings,
     UpdateNonDivisibleInputOutputShardings,
@@ -27,9 +25,7 @@ from emu.sdy.passes.generic import Canonicalize
 from emu.sdy.passes.save_module import SaveModule
 
 
-@register
-@dataclass(frozen=True)
-class ExportPipeline(Pipeline):
+class ExportPipeline(Pipeline, name="sdy-export-pipeline"):
     """Prepare a module with propagated shardings for a compiler.
 
     Attributes:
@@ -50,8 +46,6 @@ class ExportPipeline(Pipeline):
             inputs and outputs even and along whole axes.
         dump_index: Number that the names of saved modules begin with.
     """
-
-    name: ClassVar[str] = "sdy-export-pipeline"
 
     dump_directory: str = ""
     avoid_export_for_partitioning: bool = False

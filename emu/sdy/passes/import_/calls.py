@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
 
 from emu.mlir.attributes import Attribute, StringAttr, SymbolRefAttr
 from emu.mlir.diagnostics import PassFailed
@@ -20,11 +18,9 @@ from emu.sdy.dialect.functions import (
     original_func_name,
     walk_calls,
 )
-from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.dialect.names import EXECUTION_THREAD, SHARDING
+from emu.sdy.passes.base import ModulePass, Session
 from emu.sdy.passes.import_.data_flow_edges import add_edges_of
-
-SHARDING = "sdy.sharding"
-EXECUTION_THREAD = "execution_thread"
 
 
 def set_callee(call: Operation, name: str) -> None:
@@ -36,16 +32,12 @@ def _calls(root: Operation) -> Iterator[Operation]:
     return (op for op in root.walk(post_order=True) if op.name == "func.call")
 
 
-@register
-@dataclass(frozen=True)
-class FlattenCallGraph(ModulePass):
+class FlattenCallGraph(ModulePass, name="sdy-flatten-call-graph"):
     """Give every call a function of its own, by copying functions.
 
     The first call of a function keeps it; each further one gets a copy, and
     the copy's calls get copies in turn.
     """
-
-    name: ClassVar[str] = "sdy-flatten-call-graph"
 
     def run(self, op: Operation, session: Session) -> None:
         """Flatten a module's call graph."""
@@ -60,9 +52,7 @@ class FlattenCallGraph(ModulePass):
             called.add(name)
 
 
-@register
-@dataclass(frozen=True)
-class ImportFuncCalls(ModulePass):
+class ImportFuncCalls(ModulePass, name="sdy-import-func-calls"):
     """Turn each call into an ``sdy.named_computation`` that holds the body.
 
     The first call of a function takes its body, further ones copy it (and a
@@ -72,8 +62,6 @@ class ImportFuncCalls(ModulePass):
         add_data_flow_edges_on_named_computations: Whether to insert the edges of
             all named computations as well.
     """
-
-    name: ClassVar[str] = "sdy-import-func-calls"
 
     add_data_flow_edges_on_named_computations: bool = True
 
@@ -143,12 +131,8 @@ def _import_call(
     call.replace_with(named.results)
 
 
-@register
-@dataclass(frozen=True)
-class PropagateShardingFromFuncToCall(ModulePass):
+class PropagateShardingFromFuncToCall(ModulePass, name="sdy-propagate-sharding-from-func-to-call"):
     """Give calls without result shardings the shardings of the function's results."""
-
-    name: ClassVar[str] = "sdy-propagate-sharding-from-func-to-call"
 
     def run(self, op: Operation, session: Session) -> None:
         """Complete the calls of a module."""
@@ -161,12 +145,8 @@ class PropagateShardingFromFuncToCall(ModulePass):
                     call.attributes[SHARDING] = shardings
 
 
-@register
-@dataclass(frozen=True)
-class PreOrderFuncs(ModulePass):
+class PreOrderFuncs(ModulePass, name="sdy-pre-order-funcs"):
     """Order functions so that callers come before their callees."""
-
-    name: ClassVar[str] = "sdy-pre-order-funcs"
 
     def run(self, op: Operation, session: Session) -> None:
         """Order the functions of a module."""

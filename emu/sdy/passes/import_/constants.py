@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import ClassVar
 
 from emu.mlir.attributes import StringAttr
 from emu.mlir.effects import is_effect_free
@@ -26,7 +25,7 @@ from emu.sdy.dialect.functions import (
     original_func_name,
 )
 from emu.sdy.dialect.tensors import is_scalar
-from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.base import ModulePass, Session
 from emu.sdy.passes.import_.calls import set_callee
 from emu.sdy.rules import is_elementwise
 
@@ -37,9 +36,7 @@ _GROUP = "sdy.sharding_group"
 _NAMED = "sdy.named_computation"
 
 
-@register
-@dataclass(frozen=True)
-class ConstantOrScalarSplitter(ModulePass):
+class ConstantOrScalarSplitter(ModulePass, name="sdy-constant-or-scalar-splitter"):
     """Copy computations of constants, and broadcasts of scalars, for each use.
 
     Such a computation starts at constants and iotas and continues through pure
@@ -47,8 +44,6 @@ class ConstantOrScalarSplitter(ModulePass):
     computations and calls that contain nothing else. ``stablehlo.constant`` becomes
     ``sdy.constant``, which is never folded.
     """
-
-    name: ClassVar[str] = "sdy-constant-or-scalar-splitter"
 
     def run(self, op: Operation, session: Session) -> None:
         """Split the constants of a module."""
@@ -106,17 +101,10 @@ class _Splitter:
     def _visit(self, op: Operation, function: Operation, found: _Found) -> None:
         if op.name in ("func.func", _GROUP):
             return
-        preserving = op.name in _SOURCES or self._preserves_constants(op)
-        if op.name in _SOURCES or (
-            preserving
-            and all(
-                value.defining_op is not None and value.defining_op in found.constants
-                for value in op.operands
-            )
-        ):
+        if self._is_constant(op, found):
             found.constants[op] = None
             return
-        if not preserving and not definition(op.name).terminator:
+        if not self._preserves_constants(op) and not definition(op.name).terminator:
             named = op.ancestor(_NAMED)
             if named is not None:
                 self._varying_names.add(_name_of(named))
@@ -127,6 +115,15 @@ class _Splitter:
         for index, value in enumerate(op.operands):
             if isinstance(value, OpResult) and found.is_split(value.owner):
                 op.set_operand(index, self._copy(value))
+
+    def _is_constant(self, op: Operation, found: _Found) -> bool:
+        """Return whether an operation is a constant, or an expression of constants only."""
+        if op.name in _SOURCES:
+            return True
+        return self._preserves_constants(op) and all(
+            value.defining_op is not None and value.defining_op in found.constants
+            for value in op.operands
+        )
 
     def _preserves_constants(self, op: Operation) -> bool:
         if op.name == "func.call":

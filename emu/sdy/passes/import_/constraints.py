@@ -8,9 +8,8 @@ constrains it), the sharding is copied to the input, with its closed dimensions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import ClassVar
 
 from emu.mlir.ir import Operation, Value
 from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
@@ -21,7 +20,7 @@ from emu.sdy.dialect.shardings import (
     set_sharding,
     shardable_value,
 )
-from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.base import ModulePass, Session
 from emu.sdy.passes.insertion_point import Place, replace_other_uses
 from emu.sdy.propagation.origins import SourceTracker
 from emu.sdy.rules import get_or_create
@@ -30,9 +29,7 @@ _CONSTRAINT = "sdy.sharding_constraint"
 _MANUAL = "sdy.manual_computation"
 
 
-@register
-@dataclass(frozen=True)
-class ApplyShardingConstraints(ModulePass):
+class ApplyShardingConstraints(ModulePass, name="sdy-apply-sharding-constraints"):
     """Copy closed constraints to their inputs if these have no other constraint.
 
     The input must have no sharding yet, and no other constraint (or in-sharding of a
@@ -40,8 +37,6 @@ class ApplyShardingConstraints(ModulePass):
     edge is not changed; the constraint takes over its uses instead. In a chain of
     constraints, the last one takes over the later uses of the input.
     """
-
-    name: ClassVar[str] = "sdy-apply-sharding-constraints"
 
     debug_sharding_origins: bool = False
     debug_propagation_edge_sharding: bool = False

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from emu.mlir.diagnostics import Location
 from emu.mlir.ir import Operation, Value
@@ -14,7 +12,7 @@ from emu.sdy.dialect.attributes import TensorShardingPerValue
 from emu.sdy.dialect.dataflow import edge_owners, is_data_flow_op
 from emu.sdy.dialect.functions import main_function
 from emu.sdy.dialect.shardings import get_sharding
-from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.base import ModulePass, Session
 from emu.sdy.passes.insertion_point import Place, location_of, replace_other_uses
 
 
@@ -39,17 +37,13 @@ def add_data_flow_edges(owners: Sequence[Value]) -> None:
         replace_other_uses(owner, edge.result)
 
 
-@register
-@dataclass(frozen=True)
-class AddDataFlowEdges(ModulePass):
+class AddDataFlowEdges(ModulePass, name="sdy-add-data-flow-edges"):
     """Insert ``sdy.data_flow_edge`` for every owner of an edge.
 
     Owners are results of ``while``, ``case``, ``optimization_barrier``, and results
     and block arguments of manual and named computations. The edge takes over the
     owner's sharding.
     """
-
-    name: ClassVar[str] = "sdy-add-data-flow-edges"
 
     def run(self, op: Operation, session: Session) -> None:
         """Add the edges of all operations in a module."""
@@ -73,15 +67,11 @@ def _func_edge(value: Value, location: Location) -> Operation:
     return edge
 
 
-@register
-@dataclass(frozen=True)
-class AddFuncDataFlowEdges(ModulePass):
+class AddFuncDataFlowEdges(ModulePass, name="sdy-add-func-data-flow-edges"):
     """Insert ``sdy.func_data_flow_edge`` for function arguments and call results.
 
     Arguments of the main function have no caller and get none.
     """
-
-    name: ClassVar[str] = "sdy-add-func-data-flow-edges"
 
     def run(self, op: Operation, session: Session) -> None:
         """Add the edges to a module."""

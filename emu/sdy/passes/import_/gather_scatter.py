@@ -8,15 +8,14 @@ dimension of operand, indices and result is the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 from emu.mlir.attributes import BoolAttr, DenseArrayAttr, IntegerAttr
 from emu.mlir.diagnostics import Location
 from emu.mlir.ir import Operation, Value
 from emu.mlir.transforms.rewriting import Pattern, PatternSet, Rewriter, rewrite_greedily
 from emu.mlir.types import IntegerType, TensorType
-from emu.sdy.passes.base import FunctionPass, Session, register
+from emu.sdy.passes.base import FunctionPass, Session
 from emu.stablehlo.attributes import GatherDimensionNumbers, ScatterDimensionNumbers
 
 _I64 = IntegerType(64)
@@ -25,15 +24,11 @@ _FLAGS = ("indices_are_sorted", "unique_indices")
 """Flags that are false by default."""
 
 
-@register
-@dataclass(frozen=True)
-class ExplicitGatherScatterBatching(FunctionPass):
+class ExplicitGatherScatterBatching(FunctionPass, name="sdy-explicit-gather-scatter-batching"):
     """Replace an index that only counts the batch by batching dimensions.
 
     Only dimension 0 of the operand and of the indices is considered.
     """
-
-    name: ClassVar[str] = "sdy-explicit-gather-scatter-batching"
 
     def run(self, op: Operation, session: Session) -> None:
         """Rewrite the gathers and scatters of a function."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 from emu.mlir.diagnostics import PassFailed
 from emu.mlir.ir import Operation, Value
@@ -19,19 +18,15 @@ from emu.sdy.dialect.attributes import (
 )
 from emu.sdy.dialect.axes import axis_set_difference, sort_and_merge
 from emu.sdy.dialect.meshes import common_mesh_or_name, get_mesh
-from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.base import ModulePass, Session
 
 
-@register
-@dataclass(frozen=True)
-class ManualAxesCleanup(ModulePass):
+class ManualAxesCleanup(ModulePass, name="sdy-manual-axes-cleanup"):
     """Sort manual axes in the mesh's order, and name each in every sharding.
 
     A manual axis that an in- or out-sharding does not mention becomes one of
     its replicated axes.
     """
-
-    name: ClassVar[str] = "sdy-manual-axes-cleanup"
 
     def run(self, op: Operation, session: Session) -> None:
         """Clean up each manual computation of a module."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import struct
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 from emu.mlir.attributes import ArrayAttr, DenseElementsAttr, DictAttr, IntegerAttr, StringAttr
 from emu.mlir.diagnostics import Location
 from emu.mlir.ir import Operation
 from emu.mlir.symbols import SymbolTable
-from emu.mlir.types import IntegerType, TensorType
+from emu.mlir.types import IntegerType
 from emu.sdy.dialect.attributes import AxisRef, DimensionSharding, Mesh, TensorSharding
 from emu.sdy.dialect.meshes import get_mesh, inline_mesh
 from emu.sdy.dialect.walker import Place, transform_shardings
-from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.base import ModulePass, Session
 from emu.sdy.passes.import_.replica_groups import StablehloMesh, replica_groups_of
 
 _I64 = IntegerType(64)
@@ -38,17 +36,13 @@ def _mesh_of(op: Operation) -> Mesh:
     return mesh
 
 
-@register
-@dataclass(frozen=True)
-class LiftInlinedMeshes(ModulePass):
+class LiftInlinedMeshes(ModulePass, name="sdy-lift-inlined-meshes"):
     """Replace inlined meshes of shardings by symbols, one per mesh.
 
     Equal meshes are merged. A new one is called ``mesh``, ``maximal_mesh_<device>``
     or ``empty_mesh``, with a number if the name is taken. Every mesh gets the
     attribute ``stablehlo.mesh``.
     """
-
-    name: ClassVar[str] = "sdy-lift-inlined-meshes"
 
     def run(self, op: Operation, session: Session) -> None:
         """Lift the meshes of a module."""
@@ -129,20 +123,12 @@ def _as_stablehlo(mesh: Mesh) -> DictAttr:
     entries = {"axes": ArrayAttr(tuple(axes))}
     if not mesh.device_ids:
         return DictAttr.of(entries)
-    ids = mesh.device_ids
-    splat = len(set(ids)) == 1
-    kept = ids[:1] if splat else ids
-    data = struct.pack(f"<{len(kept)}q", *kept)
-    dense = DenseElementsAttr(data, TensorType((len(ids),), _I64), splat)
-    return DictAttr.of({**entries, "device_ids": dense})
+    ids = DenseElementsAttr.of(mesh.device_ids, (len(mesh.device_ids),))
+    return DictAttr.of({**entries, "device_ids": ids})
 
 
-@register
-@dataclass(frozen=True)
-class InlineMeshes(ModulePass):
+class InlineMeshes(ModulePass, name="sdy-inline-meshes"):
     """Inline the meshes of all shardings, and drop their symbols."""
-
-    name: ClassVar[str] = "sdy-inline-meshes"
 
     def run(self, op: Operation, session: Session) -> None:
         """Inline the meshes of a module."""
@@ -153,12 +139,8 @@ class InlineMeshes(ModulePass):
             table.erase(mesh_op)
 
 
-@register
-@dataclass(frozen=True)
-class RemoveSizeOneAxes(ModulePass):
+class RemoveSizeOneAxes(ModulePass, name="sdy-remove-size-one-axes"):
     """Drop axes of size one from all shardings; the meshes keep them."""
-
-    name: ClassVar[str] = "sdy-remove-size-one-axes"
 
     def run(self, op: Operation, session: Session) -> None:
         """Drop the axes in a module."""

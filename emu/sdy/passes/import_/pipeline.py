@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
-from emu.sdy.passes.base import Pass, Pipeline, register
+from emu.sdy.passes.base import Pass, Pipeline
 from emu.sdy.passes.generic import SymbolDce
 from emu.sdy.passes.import_.calls import PropagateShardingFromFuncToCall
 from emu.sdy.passes.import_.constants import ConstantOrScalarSplitter
@@ -19,9 +17,7 @@ from emu.sdy.passes.import_.sharding_groups import ShardingGroupImport
 from emu.sdy.passes.save_module import SaveModule
 
 
-@register
-@dataclass(frozen=True)
-class ImportPipeline(Pipeline):
+class ImportPipeline(Pipeline, name="sdy-import-pipeline"):
     """Prepare a module for propagation.
 
     Attributes:
@@ -29,8 +25,6 @@ class ImportPipeline(Pipeline):
             groups as well; otherwise the propagation pipeline does it later, when
             calls have become named computations.
     """
-
-    name: ClassVar[str] = "sdy-import-pipeline"
 
     dedup_functions_fully: bool = False
 

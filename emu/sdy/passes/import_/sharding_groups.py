@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from emu.mlir.attributes import IntegerAttr
 from emu.mlir.diagnostics import PassFailed
 from emu.mlir.ir import Operation, Value
 from emu.mlir.types import IntegerType, TensorType
-from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.base import ModulePass, Session
 
 
-@register
-@dataclass(frozen=True)
-class ShardingGroupImport(ModulePass):
+class ShardingGroupImport(ModulePass, name="sdy-sharding-group-import"):
     """Merge sharding groups that share a value, number them, and check them.
 
     All values of a group must have one shape and must lie in the same manual
     computation, if in any.
     """
-
-    name: ClassVar[str] = "sdy-sharding-group-import"
 
     def run(self, op: Operation, session: Session) -> None:
         """Check, merge and number the groups of a module."""

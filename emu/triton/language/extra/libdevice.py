@@ -29,7 +29,7 @@ from emu.triton.language.types import (
     uint32,
     uint64,
 )
-from emu.triton.language.values import tensor
+from emu.triton.language.values import TensorLike, tensor
 
 Signature = tuple[str, ...]
 
@@ -47,7 +47,7 @@ def _define(
 ) -> None:
     """Make a function that checks dtypes and broadcasts its operands to one shape."""
 
-    def function(*arguments: Any) -> tensor:
+    def function(*arguments: TensorLike) -> tensor:
         operands = [to_tensor(a) for a in arguments]
         if tuple(o.dtype.name for o in operands) not in signatures:
             accepted = " or ".join(f"({', '.join(s)})" for s in signatures)
@@ -318,7 +318,7 @@ __all__ = sorted(_functions)  # noqa: PLE0605 - a list of names that only a call
 
 
 def _refused(name: str) -> Callable[..., tensor]:
-    def function(*arguments: Any) -> tensor:
+    def function(*arguments: TensorLike) -> tensor:
         raise NotImplementedError(f"libdevice.{name} is not in emu yet")
 
     function.__name__ = function.__qualname__ = name

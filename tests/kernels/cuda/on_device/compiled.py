@@ -48,9 +48,14 @@ def serve(pipe: Connection) -> None:
         function = TABLES[table][key].py_func
         axes = geometry.FEW if key[-1] is True else geometry.MANY
         outer = types.UniTuple(types.int64, axes * (4 if table == "convert" else 3))
-        kinds = {"int": types.int64, "float": types.float64, "Any": outer}
-        parameters = inspect.signature(function).parameters.values()
-        arguments = [kinds[parameter.annotation] for parameter in parameters]
+        kinds = {"int": types.int64, "float": types.float64, "Outer": outer}
+        arguments = []
+        for parameter in inspect.signature(function).parameters.values():
+            kind = kinds.get(parameter.annotation)
+            if kind is None:  # a record of integers
+                record = function.__globals__[parameter.annotation]
+                kind = types.UniTuple(types.int64, len(record._fields))
+            arguments.append(kind)
         pipe.send(cuda.compile_ptx(function, types.void(*arguments), cc=(9, 0))[0])
 
 

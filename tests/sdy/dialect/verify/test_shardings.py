@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emu.mlir.attributes import StringAttr
@@ -302,6 +302,7 @@ def _is_right(dims: list[list[AxisRef]]) -> bool:
     return True
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(SUB_AXIS, max_size=3), min_size=2, max_size=2))
 def test_sub_axes_are_right_if_no_two_take_the_same_digits(dims):
     mesh = Mesh((MeshAxis("u", FULL),))

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 import emu.sdy
 from emu.sdy.dialect.attributes import (
+    AllToAllParamList,
     AxisRef,
     DimensionSharding,
+    ListOfAxisRefLists,
     Mesh,
     MeshAxis,
     SubAxisInfo,
@@ -77,6 +79,11 @@ def pieces(axes: list[AxisRef], mesh: Mesh) -> list[tuple[str, int, int]]:
     return found
 
 
+def axes_per_dim(step: Step) -> tuple[tuple[AxisRef, ...], ...]:
+    assert isinstance(step.axes, ListOfAxisRefLists)
+    return step.axes.lists
+
+
 def check(step: Step, before: TensorSharding, mesh: Mesh) -> None:
     """The step's axes make its sharding out of the one before."""
     old = [list(dim.axes) for dim in before.dims]
@@ -86,14 +93,15 @@ def check(step: Step, before: TensorSharding, mesh: Mesh) -> None:
         assert not lists_overlap([axis], everything[index + 1 :])
     match step.op:
         case "sdy.all_gather":
-            for a, b, taken in zip(old, new, step.axes, strict=True):
+            for a, b, taken in zip(old, new, axes_per_dim(step), strict=True):
                 assert pieces(a, mesh) == pieces([*b, *taken], mesh)
         case "sdy.all_slice":
-            for a, b, added in zip(old, new, step.axes, strict=True):
+            for a, b, added in zip(old, new, axes_per_dim(step), strict=True):
                 assert pieces([*a, *added], mesh) == pieces(b, mesh)
         case "sdy.all_to_all":
-            assert step.param is not None
-            moved, source, target = step.param.axes, step.param.src_dim, step.param.tgt_dim
+            assert isinstance(step.axes, AllToAllParamList)
+            (param,) = step.axes.params
+            moved, source, target = param.axes, param.src_dim, param.tgt_dim
             assert pieces(old[source], mesh) == pieces([*new[source], *moved], mesh)
             assert pieces([*old[target], *moved], mesh) == pieces(new[target], mesh)
         case "sdy.collective_permute":

@@ -8,9 +8,9 @@ there, and transposes and reshapes move the pieces to their places.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from emu.mlir.attributes import Attribute, UnitAttr
+from emu.mlir.attributes import Attribute, DenseElementsAttr, UnitAttr
 from emu.mlir.ir import Operation, OpResult, Value
 from emu.mlir.types import TensorType
 from emu.sdy.dialect.attributes import (
@@ -23,7 +23,7 @@ from emu.sdy.dialect.attributes import (
     TensorSharding,
 )
 from emu.sdy.dialect.axes import contains, ordered_axes, total_size
-from emu.sdy.passes.builder import Builder, integer_attribute, integers_attribute, tensor
+from emu.sdy.passes.builder import Builder, integer_attribute, tensor
 from emu.sdy.passes.export.local.localization import Axes, CannotLocalize, Localization
 from emu.sdy.passes.export.local.sums import combining_operation, reason_not_to_add
 from emu.sdy.rules.reading import attribute
@@ -169,7 +169,8 @@ def localize_all_to_all(state: Localization, op: Operation) -> None:
     mesh = state.mesh(_target(op))
     value = state.current(op.operands[0])
     if len(params) == 1:
-        value = _all_to_all_between(state, op, value, params[0], mesh)
+        (param,) = params
+        value = _all_to_all(state, op, value, param.tgt_dim, param.src_dim, param.axes)
     else:
         value = _all_to_all_together(state, op, value, params, mesh)
     state.replace(op, [value])
@@ -196,10 +197,30 @@ def _all_to_all(
     return Builder.before(op).op("all_to_all", [value], [type_], properties).result
 
 
-def _all_to_all_between(
-    state: Localization, op: Operation, value: Value, param: AllToAllParam, mesh: Mesh
+def _split_to_front(
+    build: Builder, value: Value, factors: Mapping[int, int], message: str
 ) -> Value:
-    return _all_to_all(state, op, value, param.tgt_dim, param.src_dim, param.axes)
+    """Split dimensions, and move the factors to the front, in the order of the dimensions.
+
+    Args:
+        build: Inserts the operations.
+        value: The tensor.
+        factors: By dimension, the major part of it that goes to the front.
+        message: The error where a factor does not divide its dimension.
+    """
+    split_shape: list[int] = []
+    front: list[int] = []
+    for dim, size in enumerate(_static_shape(value)):
+        factor = factors.get(dim)
+        if factor is None:
+            split_shape.append(size)
+            continue
+        if size % factor:
+            raise CannotLocalize(message)
+        front.append(len(split_shape))
+        split_shape += (factor, size // factor)
+    value = build.reshape(value, split_shape)
+    return build.transpose(value, front + [i for i in range(len(split_shape)) if i not in front])
 
 
 def _all_to_all_together(
@@ -209,22 +230,9 @@ def _all_to_all_together(
     build = Builder.before(op)
     params = sorted(params, key=lambda param: param.tgt_dim)
     factors = {param.tgt_dim: total_size(param.axes, mesh) for param in params}
-    split_shape: list[int] = []
-    front: list[int] = []
-    for dim, size in enumerate(_static_shape(value)):
-        factor = factors.get(dim)
-        if factor is None:
-            split_shape.append(size)
-            continue
-        if size % factor:
-            raise CannotLocalize(
-                "dynamic shape or dimension not divisible by num devices per param"
-            )
-        front.append(len(split_shape))
-        split_shape += (factor, size // factor)
-    rank, count = len(split_shape) - len(front), len(params)
-    value = build.reshape(value, split_shape)
-    value = build.transpose(value, front + [i for i in range(len(split_shape)) if i not in front])
+    rank, count = tensor(value).rank, len(params)
+    message = "dynamic shape or dimension not divisible by num devices per param"
+    value = _split_to_front(build, value, factors, message)
     # All target dimensions' pieces are now in front, and are exchanged as one dimension.
     moved = _static_shape(value)
     value = build.reshape(value, (math.prod(moved[:count]), *moved[count:]))
@@ -270,7 +278,7 @@ def localize_collective_permute(state: Localization, op: Operation) -> None:
     pairs = [end for device, index in enumerate(senders) for end in (device, device_of[index])]
     value = state.current(op.operands[0])
     properties: dict[str, Attribute] = {
-        "source_target_pairs": integers_attribute(pairs, (len(senders), 2)),
+        "source_target_pairs": DenseElementsAttr.of(pairs, (len(senders), 2)),
         "channel_handle": state.channel(),
     }
     new = Builder.before(op).op("collective_permute", [value], [value.type], properties)
@@ -436,22 +444,11 @@ def _reduce_scatter_together(
     """Split all scattered dimensions, and scatter along a leading one."""
     build = Builder.before(op)
     mesh = state.mesh(state.sharding(op.operands[0]), _target(op))
-    split_shape: list[int] = []
-    front: list[int] = []
-    for axes, size in zip(axes_per_dim, _static_shape(value), strict=True):
-        if not axes:
-            split_shape.append(size)
-            continue
-        factor = total_size(axes, mesh)
-        if size % factor:
-            raise CannotLocalize("dimension not divisible by scattering factor")
-        front.append(len(split_shape))
-        split_shape += (factor, size // factor)
-    value = build.reshape(value, split_shape)
-    value = build.transpose(value, front + [i for i in range(len(split_shape)) if i not in front])
+    factors = {dim: total_size(axes, mesh) for dim, axes in enumerate(axes_per_dim) if axes}
+    message = "dimension not divisible by scattering factor"
+    value = _split_to_front(build, value, factors, message)
     type_ = state.local_tensor(op.result)
-    combined = math.prod(split_shape[place] for place in front)
-    value = build.reshape(value, (combined, *type_.shape))
+    value = build.reshape(value, (math.prod(factors.values()), *type_.shape))
     scattered = TensorType((1, *type_.shape), type_.element)
     value = _reduce_scatter(state, op, value, 0, scattered, groups, name)
     return build.reshape(value, type_.shape)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
 
 from emu.mlir.diagnostics import PassFailed
 from emu.mlir.ir import Operation
 from emu.mlir.registry import is_defined
 from emu.mlir.text.printer import to_text
-from emu.sdy.passes.base import ModulePass, Session, register
+from emu.sdy.passes.base import ModulePass, Session
 from emu.sdy.passes.export.local import (
     collectives,
     contraction,
@@ -54,9 +52,7 @@ _CONVERSIONS: dict[str, Callable[[Localization, Operation], object]] = {
 _UNTOUCHED = frozenset({"builtin.module", "sdy.mesh"})
 
 
-@register
-@dataclass(frozen=True)
-class ConvertGlobalToLocal(ModulePass):
+class ConvertGlobalToLocal(ModulePass, name="sdy-convert-global-to-local"):
     """Convert a sharded program to the one that each device runs.
 
     Expects that all reshards are collectives, that sharded dimensions are divisible,
@@ -76,8 +72,6 @@ class ConvertGlobalToLocal(ModulePass):
             differ; a shard takes only its part of an updated slice. False gives
             Shardy's results, with a warning.
     """
-
-    name: ClassVar[str] = "sdy-convert-global-to-local"
 
     per_dim_all_gather: bool = False
     combine_multi_dimension_reduce_scatter: bool = False

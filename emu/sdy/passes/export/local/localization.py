@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from emu.mlir.attributes import ArrayAttr, Attribute, SymbolRefAttr
+from emu.mlir.attributes import ArrayAttr, Attribute, DenseElementsAttr, SymbolRefAttr
 from emu.mlir.diagnostics import Diagnostics
 from emu.mlir.ir import BlockArgument, Operation, Value
 from emu.mlir.symbols import SymbolTable
@@ -29,10 +29,10 @@ from emu.sdy.dialect.dataflow import (
     edge_owner_shardings,
     is_data_flow_op,
 )
+from emu.sdy.dialect.functions import func_arg_sharding
 from emu.sdy.dialect.meshes import find_mesh
-from emu.sdy.dialect.shardings import func_arg_sharding, get_sharding
+from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.dialect.tensors import local_type
-from emu.sdy.passes.builder import integers_attribute
 from emu.sdy.passes.insertion_point import Place, location_of
 from emu.stablehlo.attributes import ChannelHandle, ReplicaGroupMeshAxes
 
@@ -296,7 +296,7 @@ class Localization:
             return ReplicaGroupMeshAxes(symbol, ArrayAttr(tuple(axes))), size
         groups = replica_groups(axes, mesh)
         devices = [device for group in groups for device in group]
-        return integers_attribute(devices, (len(groups), size)), size
+        return DenseElementsAttr.of(devices, (len(groups), size)), size
 
 
 def _shard_indices(mesh: Mesh, axes: Axes, *, from_major: bool) -> list[int]:

@@ -70,6 +70,21 @@ def localize_concatenate(state: Localization, op: Operation) -> None:
     state.localize(op)
 
 
+def _sliced_axes(
+    source: TensorSharding | None, target: TensorSharding | None, dim: int, *, is_whole: bool
+) -> Sequence[AxisRef]:
+    """Return the axes of a dimension, which a slice must keep whole if there are any."""
+    axes, others = axes_of(source, dim), axes_of(target, dim)
+    if axes != others:
+        raise CannotLocalize(_mismatch(dim, axes, others, "reshard"))
+    if axes and not is_whole:
+        raise CannotLocalize(
+            f"dimension {dim} is sharded but the slice is not a full slice and requires "
+            "device communication."
+        )
+    return axes
+
+
 def localize_slice(state: Localization, op: Operation) -> None:
     """Convert a slice along dimensions that are not sharded."""
     source, target = state.sharding(op.operands[0]), state.sharding(op.result)
@@ -81,14 +96,7 @@ def localize_slice(state: Localization, op: Operation) -> None:
     local_limits = []
     sizes = zip(state.global_type(op.operands[0]).shape, tensor(value).static_shape, strict=True)
     for dim, (size, local_size) in enumerate(sizes):
-        axes = axes_of(source, dim)
-        if axes != axes_of(target, dim):
-            raise CannotLocalize(_mismatch(dim, axes, axes_of(target, dim), "reshard"))
-        if axes and (starts[dim] != 0 or limits[dim] != size):
-            raise CannotLocalize(
-                f"dimension {dim} is sharded but the slice is not a full slice and requires "
-                "device communication."
-            )
+        axes = _sliced_axes(source, target, dim, is_whole=not starts[dim] and limits[dim] == size)
         local_limits.append(local_size if axes else limits[dim])
     properties = {
         "start_indices": op.properties["start_indices"],
@@ -113,14 +121,7 @@ def localize_dynamic_slice(state: Localization, op: Operation) -> None:
     for dim, (size, local_size) in enumerate(
         zip(state.global_type(op.operands[0]).static_shape, local, strict=True)
     ):
-        axes, others = axes_of(source, dim), axes_of(target, dim)
-        if axes != others:
-            raise CannotLocalize(_mismatch(dim, axes, others, "reshard"))
-        if axes and sizes[dim] != size:
-            raise CannotLocalize(
-                f"dimension {dim} is sharded but the slice is not a full slice and requires "
-                "device communication."
-            )
+        axes = _sliced_axes(source, target, dim, is_whole=sizes[dim] == size)
         sizes[dim] = local_size if axes else sizes[dim]
     properties = {**op.properties, "slice_sizes": array_of_ints(sizes)}
     new = Builder.before(op).op(

@@ -6,7 +6,7 @@ from emu.mlir.attributes import Attribute, DenseElementsAttr, TypeAttr
 from emu.mlir.ir import Operation, Value
 from emu.mlir.types import FunctionType
 from emu.sdy.dialect.attributes import TensorSharding
-from emu.sdy.dialect.shardings import func_arg_sharding, func_result_sharding, function_type
+from emu.sdy.dialect.functions import func_arg_sharding, func_result_sharding, function_type
 from emu.sdy.passes.builder import Builder
 from emu.sdy.passes.export.local.collectives import dynamic_slice_along
 from emu.sdy.passes.export.local.localization import Localization, is_replicated

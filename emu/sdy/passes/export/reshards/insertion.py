@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from emu.mlir.ir import Operation, Use, Value
 from emu.mlir.registry import definition
@@ -21,24 +20,23 @@ from emu.sdy.dialect.dataflow import (
     is_data_flow_op,
     transform_target_sharding,
 )
-from emu.sdy.dialect.shardings import (
+from emu.sdy.dialect.functions import (
     callee_name,
-    common_mesh_or_name,
     find_function,
-    first_mesh_or_name,
-    fully_closed_like,
     func_arg_shardings,
     func_result_sharding,
-    get_mesh,
+)
+from emu.sdy.dialect.meshes import common_mesh_or_name, first_mesh_or_name, get_mesh
+from emu.sdy.dialect.shardings import (
+    fully_closed_like,
     get_or_create_sharding,
     get_sharding,
     get_shardings,
-    is_equivalent,
     set_sharding,
     sharding_bypassing_barriers,
-    static_shape,
 )
-from emu.sdy.passes.base import FunctionPass, Session, register
+from emu.sdy.dialect.tensors import is_equivalent, static_shape
+from emu.sdy.passes.base import FunctionPass, Session
 from emu.sdy.passes.export.reshards.common_axes import (
     common_axes,
     compatible_axes,
@@ -53,9 +51,7 @@ from emu.sdy.rules import get_or_create
 _DOTS = frozenset({"stablehlo.dot", "stablehlo.dot_general"})
 
 
-@register
-@dataclass(frozen=True)
-class InsertExplicitReshards(FunctionPass):
+class InsertExplicitReshards(FunctionPass, name="sdy-insert-explicit-reshards"):
     """Insert reshards so that each operation's tensors are sharded compatibly.
 
     Compatible means that the operation works on shards; it may still have to reduce
@@ -68,8 +64,6 @@ class InsertExplicitReshards(FunctionPass):
             resharding an operand; and partial sums are reduced where shardings
             mention them.
     """
-
-    name: ClassVar[str] = "sdy-insert-explicit-reshards"
 
     enable_full_version: bool = False
 

@@ -16,7 +16,8 @@ from emu.sdy.dialect.attributes import (
 )
 from emu.sdy.dialect.axes import lists_overlap
 from emu.sdy.dialect.builders import make_reshard
-from emu.sdy.dialect.shardings import set_sharding, static_shape
+from emu.sdy.dialect.shardings import set_sharding
+from emu.sdy.dialect.tensors import static_shape
 from emu.sdy.passes.insertion_point import Place, replace_other_uses
 from emu.sdy.propagation.projection import (
     Axes,
@@ -62,26 +63,24 @@ def _dot_conflict(
     op: Operation, projection: Projection, rule: OpShardingRule
 ) -> tuple[int, Axes] | None:
     """Return the factor in which the result alone differs, and the operands' axes for it."""
-    lhs, rhs = projection.operands[:2]
+    sizes = [_elements(value) for value in op.operands[:2]]
+    operands = list(zip(projection.operands[:2], sizes, strict=True))
     result = projection.results[0]
-    lhs_size, rhs_size = _elements(op.operands[0]), _elements(op.operands[1])
     conflict: tuple[int, Axes] | None = None
     reduction: list[AxisRef] = []
     seen: list[AxisRef] = []
     for factor in range(len(rule.factor_sizes)):
-        left, right = lhs.factors.get(factor), rhs.factors.get(factor)
-        if left is not None and right is not None:
-            axes, size = left.axes, max(lhs_size, rhs_size)
-            if axes != right.axes:
-                return None
-            if factor in rule.reduction:
-                reduction += axes
-                continue
-        else:
-            one = left if left is not None else right
-            if one is None:
-                continue
-            axes, size = one.axes, lhs_size if left is not None else rhs_size
+        having = [(o.factors[factor].axes, size) for o, size in operands if factor in o.factors]
+        if not having:
+            continue
+        axes, size = having[0][0], max(size for _, size in having)
+        if any(other != axes for other, _ in having):
+            return None
+        if len(having) == 2 and factor in rule.reduction:
+            reduction += axes
+            continue
+        if len(having) == 1:
+            # The result has the dimensions of both operands, so their axes must be distinct.
             if lists_overlap(axes, seen):
                 return None
             seen += axes

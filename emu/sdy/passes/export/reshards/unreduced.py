@@ -13,15 +13,21 @@ from collections.abc import Sequence
 from emu.mlir.diagnostics import PassFailed
 from emu.mlir.ir import Operation, Use, Value
 from emu.mlir.symbols import SymbolTable
-from emu.sdy.dialect.attributes import AxisRef, DimensionSharding, Mesh, TensorSharding
+from emu.sdy.dialect.attributes import (
+    AxisRef,
+    AxisRefList,
+    DimensionSharding,
+    ListOfAxisRefLists,
+    Mesh,
+    TensorSharding,
+)
 from emu.sdy.dialect.axes import axis_set_difference, sort_and_merge, suffix_without_overlap
 from emu.sdy.dialect.builders import (
-    make_all_reduce,
-    make_replicated_to_unreduced,
+    make_collective,
     make_reshard,
-    make_sharded_to_unreduced,
 )
-from emu.sdy.dialect.shardings import get_mesh, get_or_create_sharding, get_sharding
+from emu.sdy.dialect.meshes import get_mesh
+from emu.sdy.dialect.shardings import get_or_create_sharding, get_sharding
 from emu.sdy.passes.base import Session
 from emu.sdy.passes.insertion_point import Place, location_of, replace_other_uses
 from emu.sdy.propagation.projection import Prefix, list_prefix
@@ -38,12 +44,12 @@ def reduce_results(
     axes = axis_set_difference(reduction_axes, unreduced, mesh)
     if not axes:
         return
-    reduction = sort_and_merge(axes, mesh)
+    reduction = AxisRefList(tuple(sort_and_merge(axes, mesh)))
     place = Place.after(op)
     for result in op.results:
         # The result's own sharding already says that it is reduced.
         sharding = get_or_create_sharding(result, mesh_name, closed_if_missing=True)
-        added = make_all_reduce(result, reduction, sharding, op.location)
+        added = make_collective("sdy.all_reduce", result, reduction, sharding, op.location)
         place.insert(added)
         replace_other_uses(result, added.result)
 
@@ -88,7 +94,8 @@ class Reducer:
         if not axes:
             return value
         sharding = source.with_unreduced(axis_set_difference(source.unreduced_axes, axes, mesh))
-        added = make_all_reduce(value, axes, sharding, location_of(value))
+        reduction = AxisRefList(tuple(axes))
+        added = make_collective("sdy.all_reduce", value, reduction, sharding, location_of(value))
         return _replace(use, place.insert(added).result)
 
     def add_up_operands(self, op: Operation) -> None:
@@ -198,10 +205,12 @@ def _make_unreduced(
         sharding = TensorSharding(
             source.mesh, tuple(dims), target.replicated_axes, tuple(unreduced)
         )
-        made = make_replicated_to_unreduced(result, replicated, sharding, location)
+        added = AxisRefList(tuple(replicated))
+        made = make_collective("sdy.replicated_to_unreduced", result, added, sharding, location)
         result = place.insert(made).result
     if sharded:
-        made = make_sharded_to_unreduced(result, freed, target, location)
+        lists = ListOfAxisRefLists(tuple(freed))
+        made = make_collective("sdy.sharded_to_unreduced", result, lists, target, location)
         result = place.insert(made).result
     return result
 

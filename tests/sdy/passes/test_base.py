@@ -1,0 +1,72 @@
+"""The registry of passes, and when the module is verified."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sdy_programs import program
+
+from emu.mlir import parse, to_text
+from emu.mlir.diagnostics import PassFailed
+from emu.mlir.ir import Operation
+from emu.mlir.types import IntegerType
+from emu.mlir.verify import verified_state
+from emu.sdy.passes import PartitionPipeline, PropagationPipeline
+from emu.sdy.passes.base import ModulePass, Pass, Pipeline, Session, registered, run_pass
+from emu.sdy.passes.generic import Canonicalize
+from emu.sdy.passes.text import parse_pipeline
+
+
+def test_passes_are_known_by_name():
+    assert {"canonicalize", "cse", "symbol-dce", "strip-debuginfo"} <= set(registered())
+    text = "canonicalize{top-down=false enable-patterns=sdy-reshard,sdy-collective}"
+    assert parse_pipeline(text) == [
+        Canonicalize(top_down=False, enable_patterns=("sdy-reshard", "sdy-collective"))
+    ]
+
+
+def single(each: Pass) -> list[Pass]:
+    if not isinstance(each, Pipeline):
+        return [each]
+    return [one for part in each.passes() for one in single(part)]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from((PropagationPipeline, PartitionPipeline)))
+def test_a_pass_after_which_nothing_is_verified_has_changed_nothing(seed, pipeline):
+    module, session = parse(program(seed), verify=False), Session(verify_each=False)
+    text, state = to_text(module, generic=True), verified_state(module)
+    for each in single(pipeline()):
+        try:
+            run_pass(each, module, session)
+        except PassFailed:
+            return
+        new_text, new_state = to_text(module, generic=True), verified_state(module)
+        assert new_state != state or new_text == text
+        text, state = new_text, new_state
+
+
+class Break(ModulePass):
+    """Change the type of an operation's result to one that it cannot have."""
+
+    name = "test-break"
+
+    def run(self, op: Operation, session: Session) -> None:
+        named = next(each for each in op.walk() if each.name == "stablehlo.tanh")
+        named.result.type = IntegerType(1)
+
+
+def test_a_module_is_verified_after_a_pass_that_changed_it():
+    text = "func.func @f(%x: tensor<8xf32>) { %0 = stablehlo.tanh %x : tensor<8xf32> return }"
+    module, session = parse(text), Session()
+    for _ in range(2):
+        run_pass(Canonicalize(enable_patterns=("none",)), module, session)
+        assert session.verified == verified_state(module)
+    module = parse(text)
+    run_pass(single(PropagationPipeline())[0], module, session)
+    with pytest.raises(PassFailed, match="failed to verify after test-break"):
+        run_pass(Break(), module, session)
+    # Wrong it stays, and is found so again.
+    with pytest.raises(PassFailed, match="failed to verify after test-break"):
+        run_pass(Break(), module, session)

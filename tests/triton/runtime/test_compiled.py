@@ -1,0 +1,50 @@
+"""Compiled kernels: figures, texts, hooks around their launches."""
+
+import numpy as np
+import pytest
+from triton_kernels import copy
+
+import emu.triton.language as tl
+from emu import triton
+
+
+def test_a_compiled_kernel_has_what_programs_ask_for():
+    x, y = np.arange(4.0), np.zeros(4)
+    kernel = copy.warmup(x, y, 4, BLOCK=128, num_warps=8, grid=(1,))
+    assert not y.any()
+    kernel._init_handles()
+    assert kernel.name == kernel.metadata.name == "copy"
+    assert kernel.metadata.shared > 0
+    assert kernel.n_regs > 0
+    assert kernel.n_spills == 0
+    kernel[(1, 1, 1)](x, y, 3)
+    assert y.tolist() == [0, 1, 2, 0]
+    kernel[(1,)](x, y, 4, 128)
+    assert y.tolist() == x.tolist()
+    with pytest.raises(TypeError, match="copy must be given 4 arguments, or the 3"):
+        kernel[(1,)](x, y)
+
+
+def test_the_tile_ir_of_a_kernel_can_be_read():
+    kernel = copy.warmup(np.zeros(4), np.zeros(4), 4, grid=(1,))
+    assert "program_id" in kernel.asm["ttir"]
+    with pytest.raises(KeyError, match="asm has no 'cubin'"):
+        kernel.asm["cubin"]
+
+
+def test_hooks_are_called_around_a_launch():
+    seen = []
+
+    @triton.jit
+    def hooked(y_ptr, value):
+        tl.store(y_ptr, value)
+
+    hooked.add_pre_run_hook(lambda *args, **kwargs: seen.append(("run", args[1], kwargs)))
+    with triton.knobs.runtime.scope():
+        enter, leave = triton.knobs.HookChain(), triton.knobs.HookChain()
+        enter.add(lambda facts: seen.append(("enter", facts.get()["name"])))
+        leave.add(lambda facts: seen.append(("leave", facts.get()["name"])))
+        triton.knobs.runtime.launch_enter_hook = enter
+        triton.knobs.runtime.launch_exit_hook = leave
+        hooked[(1,)](np.zeros(1), 5, num_warps=2)
+    assert seen == [("run", 5, {"num_warps": 2}), ("enter", "hooked"), ("leave", "hooked")]
