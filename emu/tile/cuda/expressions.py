@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -54,7 +53,7 @@ def memory_name(element: ScalarType) -> str:
     return "ptr" if isinstance(element, Pointer) else element.name
 
 
-def literal(value: Any, element: ScalarType) -> str:
+def literal(value: float, element: ScalarType) -> str:
     """Return a constant as it is written in a kernel."""
     if isinstance(element, Pointer):
         return f"int64({int(value)})"

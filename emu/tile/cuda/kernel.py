@@ -6,8 +6,8 @@ import contextlib
 import ctypes
 import linecache
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,23 @@ from emu.tile.cuda.expressions import register
 from emu.tile.cuda.generate import Generated, generate
 from emu.tile.ir import Module
 from emu.tile.types import DType, Kind, Pointer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emu.kernels.cuda.intrinsics import types
+
+
+class DeviceArray(Protocol):
+    """An array in memory of a device, of whatever library."""
+
+    @property
+    def __cuda_array_interface__(self) -> Mapping[str, Any]:
+        """Address, shape and dtype, as Numba defines them."""
+
+
+Argument: TypeAlias = "float | NDArray[np.generic] | DeviceArray"
+"""A number for a scalar; for a pointer an array, or an address as an integer."""
 
 _MOST_BLOCKS = (1 << 31) - 1
 _MOST_THREADS = 1024
@@ -38,10 +55,10 @@ class CudaKernel:
         self.shared_bytes = generated.shared_bytes
         self.scratch_bytes = generated.scratch_bytes
         self._generated = generated
-        self._function: Any = None
+        self._function: Callable[..., object] | None = None
 
     @property
-    def function(self) -> Any:
+    def function(self) -> Callable[..., object]:
         """The Numba kernel, compiled at the first access."""
         if self._function is None:
             file = f"<tile kernel {self.name} {id(self):#x}>"
@@ -49,9 +66,10 @@ class CudaKernel:
             names: dict[str, Any] = {"__name__": f"emu.tile.cuda.generated.{self.name}"}
             exec(compile(self.source, file, "exec"), names)  # noqa: S102 - our own text
             self._function = names["kernel"]
+        assert self._function is not None
         return self._function
 
-    def signature(self) -> tuple[Any, ...]:
+    def signature(self) -> tuple[types.Type, ...]:
         """Return Numba's types of all arguments of :attr:`function`."""
         from emu.kernels.cuda.intrinsics import types
 
@@ -62,7 +80,7 @@ class CudaKernel:
 
     def launch(
         self,
-        arguments: Sequence[Any],
+        arguments: Sequence[Argument],
         grid: Sequence[int],
         *,
         windows: Sequence[tuple[int, int]] = (),
@@ -99,14 +117,14 @@ class CudaKernel:
     def _run(
         self,
         stack: contextlib.ExitStack,
-        arguments: Sequence[Any],
+        arguments: Sequence[Argument],
         shape: tuple[int, int, int],
         windows: list[tuple[int, int]],
     ) -> None:
         from emu.kernels.cuda.device import launch
 
         status = np.zeros(1, np.int32)
-        values: list[Any] = []
+        values: list[np.generic] = []
         addresses: dict[int, int] = {}  # an array that is given twice is one
         for argument, kind in zip(arguments, self._generated.arguments, strict=True):
             if isinstance(kind, Pointer):
@@ -145,7 +163,7 @@ def _grid(grid: Sequence[int]) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _check(name: str, arguments: Sequence[Any], kinds: Sequence[DType | Pointer]) -> None:
+def _check(name: str, arguments: Sequence[Argument], kinds: Sequence[DType | Pointer]) -> None:
     for number, (argument, kind) in enumerate(zip(arguments, kinds, strict=True)):
         whole = isinstance(argument, int | np.integer)
         if isinstance(kind, DType):
@@ -184,22 +202,23 @@ def _check_range(what: str, argument: Any, kind: DType) -> None:
         raise ValueError(f"{what} must be 0 or 1, but got {argument}")
 
 
-def _dtype(array: Any) -> np.dtype[Any] | None:
+def _dtype(array: object) -> np.dtype[np.generic] | None:
     if isinstance(array, np.ndarray):
-        dtype: np.dtype[Any] = array.dtype
+        dtype: np.dtype[np.generic] = array.dtype
         return dtype
     interface = getattr(array, "__cuda_array_interface__", None)
     return None if interface is None else np.dtype(interface["typestr"])
 
 
 @contextlib.contextmanager
-def _address(array: Any, windows: list[tuple[int, int]]) -> Iterator[int]:
+def _address(array: Argument, windows: list[tuple[int, int]]) -> Iterator[int]:
     """Provide an array's address in memory that kernels reach, and copy back what they wrote."""
     from emu.kernels.cuda.device import SIMULATED
 
     if isinstance(array, int | np.integer):
         yield int(array)
         return
+    assert not isinstance(array, float)  # refused before
     if not isinstance(array, np.ndarray):
         yield _data(array)
         return
@@ -237,7 +256,7 @@ def _room(nbytes: int, windows: list[tuple[int, int]]) -> Iterator[int]:
         yield _data(room)
 
 
-def _data(array: Any) -> int:
+def _data(array: DeviceArray) -> int:
     return int(array.__cuda_array_interface__["data"][0])
 
 

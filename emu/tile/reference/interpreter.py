@@ -117,7 +117,7 @@ def argument(value: Any, type_: Type) -> Array:
         raise TypeError(f"an argument of type {type_} must be a number, but got {value!r:.60}")
     if isinstance(type_, DType) and type_.is_float:
         return to_float(np.asarray(float(value), np.float64), type_)
-    dtype = numpy_dtype(type_)
+    dtype: np.dtype[Any] = numpy_dtype(type_)
     number = int(value)
     bounds = (0, 1) if dtype == np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     if not bounds[0] <= number <= bounds[1]:

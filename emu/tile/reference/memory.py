@@ -7,7 +7,6 @@ order, so that of several stores to one address the last wins, and atomics see t
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ _COMBINING = {
 }
 
 
-def _target(operation: Operation) -> np.dtype[Any]:
+def _target(operation: Operation) -> np.dtype[np.generic]:
     pointer = element_of(operation.operands[0].type)
     assert isinstance(pointer, Pointer)
     return numpy_dtype(pointer.element)
@@ -43,7 +42,7 @@ def _bytes_of(addresses: Array, size: int) -> tuple[Array, Array]:
     return np.ctypeslib.as_array(span), offsets[:, None] + np.arange(size)
 
 
-def _read(addresses: Array, dtype: np.dtype[Any]) -> Array:
+def _read(addresses: Array, dtype: np.dtype[np.generic]) -> Array:
     """Return the elements at a list of addresses."""
     view, indices = _bytes_of(addresses, dtype.itemsize)
     raw = view[indices]

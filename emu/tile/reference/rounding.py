@@ -125,7 +125,7 @@ def _fma32(a: Array, b: Array, c: Array) -> Array:
     return np.asarray(_to_odd(total, error).astype(np.float32))
 
 
-def _fma64(a: Any, b: Any, c: Any) -> float:
+def _fma64(a: float, b: float, c: float) -> float:
     if np.isfinite(a) and np.isfinite(b) and not np.isfinite(c):
         return float(c)  # even where the product rounds to the other infinity
     rounded = a * b + c

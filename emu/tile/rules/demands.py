@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from emu.tile.ir import Operation, Region, Value
 from emu.tile.ops import Code
@@ -94,7 +93,7 @@ def axis_in(o: Operation, rank: int) -> int:
     return axis
 
 
-def whole(value: Any) -> bool:
+def whole(value: object) -> bool:
     """Return whether an attribute is an int."""
     return isinstance(value, int) and not isinstance(value, bool)
 

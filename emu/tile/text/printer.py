@@ -6,7 +6,6 @@ import math
 import re
 import struct
 from collections.abc import Iterable
-from typing import Any
 
 from emu.tile.ir import Function, Location, Module, Operation, Region, Value, checked_module
 from emu.tile.types import Type
@@ -129,7 +128,7 @@ def _types(types: Iterable[Type]) -> str:
     return ", ".join(map(str, types))
 
 
-def attribute(value: Any) -> str:
+def attribute(value: object) -> str:
     """Return an attribute's value as text."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -144,7 +143,7 @@ def attribute(value: Any) -> str:
     raise TypeError(f"an attribute must be a number, a string or a tuple, but got {value!r}")
 
 
-def _any_attribute(value: Any) -> str:
+def _any_attribute(value: object) -> str:
     try:
         return attribute(value)
     except TypeError:

@@ -9,34 +9,20 @@ results do not change.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
-from typing import Any
 
 from emu.tile import ops
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.loop_nest import RUN
 from emu.tile.cpu.emit.point_reader import ZERO, PointReader
 from emu.tile.cpu.numeric import vector_builder as r
-from emu.tile.cpu.plan.analysis import is_view, source_axis
+from emu.tile.cpu.plan.analysis import Bound, is_view, source_axis
 from emu.tile.ir import Operation, Value
+from emu.tile.llvm import Register
 from emu.tile.ops import Code
 from emu.tile.types import DTYPES, DType, element_of
 
 _I64 = DTYPES["i64"]
 _LESS = frozenset({Code.LT, Code.LE})
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A comparison that is false in all lanes from some index on.
-
-    Attributes:
-        comparison: Comparison of a range, with step 1 along one axis, with a scalar.
-        axis: Axis of the comparison's shape.
-    """
-
-    comparison: Operation
-    axis: int
 
 
 def bound_of(frame: Frame, comparison: Operation) -> Bound | None:
@@ -122,7 +108,7 @@ class TailAnalysis:
         return False
 
 
-def emit_end(frame: Frame, bound: Bound, extent: int) -> Any:
+def emit_end(frame: Frame, bound: Bound, extent: int) -> Register:
     """Emit the end of the full runs that have a lane within the bound; the first run counts in any case.
 
     Returns:

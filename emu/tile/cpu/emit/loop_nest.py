@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from llvmlite import ir
 
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.point_reader import ZERO, Coordinate, Point, PointReader
 from emu.tile.cpu.numeric import vector_builder as r
+from emu.tile.llvm import Register
 
 RUN = 32
 """PointReader of a full run."""
@@ -28,11 +28,11 @@ def vector_axis(shape: tuple[int, ...]) -> int:
 
 @dataclass(slots=True)
 class _Loop:
-    index: Any
+    index: Register
     body: ir.Block
     before: ir.IRBuilder
-    start: Any
-    end: Any
+    start: Register
+    end: Register
     step: int
 
 
@@ -61,7 +61,7 @@ class LoopNest:
         shape: tuple[int, ...],
         reader: PointReader,
         single: bool = False,
-        end: Any = None,
+        end: Register | None = None,
     ) -> None:
         self._end = end
         self._frame = frame
@@ -162,7 +162,7 @@ class LoopNest:
         self._reader.count = count
         body(self._reader, tuple(point), None if count == 1 else count)
 
-    def _open(self, start: Any, end: Any, step: int) -> _Loop:
+    def _open(self, start: Register, end: Register, step: int) -> _Loop:
         """Begin a loop from ``start`` to before ``end`` (i64); ``end`` must be greater."""
         builders = self._reader.builders
         before = builders[-1]

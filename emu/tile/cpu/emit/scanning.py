@@ -7,8 +7,6 @@ another axis, rows are combined one after the other, lane by lane.
 
 from __future__ import annotations
 
-from typing import Any
-
 from llvmlite import ir
 
 from emu.tile.cpu.emit.combining import Combiner, Registers
@@ -17,6 +15,7 @@ from emu.tile.cpu.emit.loop_nest import RUN, LoopNest, vector_axis
 from emu.tile.cpu.emit.point_reader import Coordinate, Point, PointReader, moved_to, run_axis
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.ir import Operation
+from emu.tile.llvm import Register
 from emu.tile.types import element_of
 
 
@@ -96,7 +95,7 @@ class _RowScan:
         other = lane + distance if self._reverse else lane - distance
         return other if 0 <= other < self._count else -1
 
-    def _with_before(self, builder: ir.IRBuilder, number: Any, values: Registers) -> Registers:
+    def _with_before(self, builder: ir.IRBuilder, number: Register, values: Registers) -> Registers:
         """Combine a run with all runs before it."""
         types = [r.register_type(e) for e in self._elements]
         old = [builder.load(v, typ=t) for v, t in zip(self._carried, types, strict=True)]

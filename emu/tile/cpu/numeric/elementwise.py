@@ -37,6 +37,8 @@ from emu.tile.cpu.numeric.vector_builder import (
     to_memory,
     vector,
 )
+from emu.tile.ir import Attribute
+from emu.tile.llvm import Register
 from emu.tile.ops import BINARY, BITWISE, COMPARISONS, FLOAT_BINARY, FLOAT_UNARY, Code
 from emu.tile.types import BF16, F16, F64, U64, DType, Kind, Pointer, ScalarType
 
@@ -65,13 +67,13 @@ _EXACT = {Code.FLOOR: "floor", Code.CEIL: "ceil", Code.TRUNC: "trunc", Code.RINT
 def emit(
     builder: ir.IRBuilder,
     code: Code,
-    attributes: Mapping[str, Any],
+    attributes: Mapping[str, Attribute],
     operand_elements: Sequence[ScalarType],
     result_element: ScalarType,
-    values: Sequence[Any],
+    values: Sequence[Register],
     *,
     contract: bool = False,
-) -> Any:
+) -> Register:
     """Emit one element-wise operation.
 
     The builder stays in its block: what needs a branch or a loop lies in a function of its own, which is
@@ -133,8 +135,8 @@ def _emitter(code: Code, dtype: DType) -> _Emitter | None:
 
 
 def _advance(
-    builder: ir.IRBuilder, pointer: ScalarType, index: ScalarType, values: Sequence[Any]
-) -> Any:
+    builder: ir.IRBuilder, pointer: ScalarType, index: ScalarType, values: Sequence[Register]
+) -> Register:
     """Address + index * size of what the pointer points to."""
     if not isinstance(pointer, Pointer) or not isinstance(index, DType):
         raise TypeError(f"ptr_add must have a pointer and an integer, but got {pointer}, {index}")
@@ -149,10 +151,10 @@ def _sign(
     lanes: VectorBuilder,
     code: Code,
     dtype: DType,
-    values: Sequence[Any],
-    attributes: Mapping[str, Any],
+    values: Sequence[Register],
+    attributes: Mapping[str, Attribute],
     flags: tuple[str, ...],
-) -> Any:
+) -> Register:
     """``neg``, ``not``, ``abs``: of floats by their sign bit alone."""
     del attributes, flags
     build, (value,) = lanes.builder, values
@@ -179,11 +181,13 @@ def _sign(
     return build.bitcast(bits, value.type)
 
 
-def _abs_function(lanes: VectorBuilder, value: Any) -> Any:
+def _abs_function(lanes: VectorBuilder, value: Register) -> ir.Function:
     return declare(lanes.builder, f"llvm.abs.{mangle(value.type)}", value.type, (value.type, BIT))
 
 
-def _compare(lanes: VectorBuilder, code: Code, dtype: DType, values: Sequence[Any]) -> Any:
+def _compare(
+    lanes: VectorBuilder, code: Code, dtype: DType, values: Sequence[Register]
+) -> Register:
     build, sign = lanes.builder, _SIGNS[code]
     if not dtype.is_float:
         compare = build.icmp_signed if dtype.is_signed else build.icmp_unsigned
@@ -199,10 +203,10 @@ def _boolean(
     lanes: VectorBuilder,
     code: Code,
     dtype: DType,
-    values: Sequence[Any],
-    attributes: Mapping[str, Any],
+    values: Sequence[Register],
+    attributes: Mapping[str, Attribute],
     flags: tuple[str, ...],
-) -> Any:
+) -> Register:
     """Integers of one bit."""
     del dtype, attributes, flags
     build, a, b = lanes.builder, values[0], values[1]
@@ -223,10 +227,10 @@ def _integer(
     lanes: VectorBuilder,
     code: Code,
     dtype: DType,
-    values: Sequence[Any],
-    attributes: Mapping[str, Any],
+    values: Sequence[Register],
+    attributes: Mapping[str, Attribute],
     flags: tuple[str, ...],
-) -> Any:
+) -> Register:
     del attributes, flags
     build, a, b = lanes.builder, values[0], values[1]
     if code in (Code.DIV, Code.REM):
@@ -252,7 +256,7 @@ def _integer(
     return plain[code](a, b)
 
 
-def _shift(lanes: VectorBuilder, code: Code, dtype: DType, a: Any, b: Any) -> Any:
+def _shift(lanes: VectorBuilder, code: Code, dtype: DType, a: Register, b: Register) -> Register:
     build = lanes.builder
     if code is Code.SHR and dtype.is_signed:
         return build.ashr(a, intrinsic(build, "umin", (b, lanes.like(b, dtype.bits - 1))))
@@ -262,7 +266,7 @@ def _shift(lanes: VectorBuilder, code: Code, dtype: DType, a: Any, b: Any) -> An
     )
 
 
-def _divide(lanes: VectorBuilder, code: Code, dtype: DType, a: Any, b: Any) -> Any:
+def _divide(lanes: VectorBuilder, code: Code, dtype: DType, a: Register, b: Register) -> Register:
     """Division toward zero that never traps: x / 0 is 0, x % 0 is x, the smallest / -1 wraps."""
     build = lanes.builder
     one, zero = lanes.like(a, 1), lanes.like(a, 0)
@@ -281,7 +285,9 @@ def _divide(lanes: VectorBuilder, code: Code, dtype: DType, a: Any, b: Any) -> A
     return build.select(by_zero, zero, quotient)
 
 
-def _quotient(lanes: VectorBuilder, dtype: DType, a: Any, b: Any, *, known: bool) -> Any:
+def _quotient(
+    lanes: VectorBuilder, dtype: DType, a: Register, b: Register, *, known: bool
+) -> Register:
     """Emit the quotient of integers whose divisor is known to be neither 0 nor -1.
 
     CPUs divide no vectors of integers: a float with at least twice the bits does, and cannot round up to
@@ -293,14 +299,14 @@ def _quotient(lanes: VectorBuilder, dtype: DType, a: Any, b: Any, *, known: bool
         return getattr(build, name)(a, b)
     if dtype.bits == 64:
 
-        def divide(inner: VectorBuilder, a: Any, b: Any) -> Any:
+        def divide(inner: VectorBuilder, a: Register, b: Register) -> Register:
             return _quotient_64(inner, dtype, name, a, b)
 
         return outlined(lanes, name, divide, (a, b))
     return _by_float(lanes, dtype, a, b)
 
 
-def _by_float(lanes: VectorBuilder, dtype: DType, a: Any, b: Any) -> Any:
+def _by_float(lanes: VectorBuilder, dtype: DType, a: Register, b: Register) -> Register:
     build = lanes.builder
     wide = lanes.type(FLOAT if dtype.bits < 32 else DOUBLE)
     to_float = build.sitofp if dtype.is_signed else build.uitofp
@@ -308,7 +314,9 @@ def _by_float(lanes: VectorBuilder, dtype: DType, a: Any, b: Any) -> Any:
     return to_integer(build.fdiv(to_float(a, wide), to_float(b, wide)), a.type)
 
 
-def _quotient_64(lanes: VectorBuilder, dtype: DType, name: str, a: Any, b: Any) -> Any:
+def _quotient_64(
+    lanes: VectorBuilder, dtype: DType, name: str, a: Register, b: Register
+) -> Register:
     """By f64 where no operand of any lane has more than 52 bits; else lane by lane."""
     build = lanes.builder
     offset = 1 << 52 if dtype.is_signed else 0
@@ -317,7 +325,7 @@ def _quotient_64(lanes: VectorBuilder, dtype: DType, name: str, a: Any, b: Any) 
         build.icmp_unsigned(">", build.add(value, lanes.i64(offset)), limit) for value in (a, b)
     ]
 
-    def one_by_one() -> Any:
+    def one_by_one() -> Register:
         return by_lane(lanes, name, lambda inner, *pair: getattr(inner, name)(*pair), (a, b))
 
     # what of the lanes that are too large is not used, but must not be poison either
@@ -332,10 +340,10 @@ def _float(
     lanes: VectorBuilder,
     code: Code,
     dtype: DType,
-    values: Sequence[Any],
-    attributes: Mapping[str, Any],
+    values: Sequence[Register],
+    attributes: Mapping[str, Attribute],
     flags: tuple[str, ...],
-) -> Any:
+) -> Register:
     if dtype not in NARROW:
         return _wide_float(lanes, code, dtype, values, attributes, flags)
     wide = [widen(lanes, value, dtype) for value in values]
@@ -349,7 +357,7 @@ def _float(
     return narrow(lanes, result, dtype)
 
 
-def _integral(lanes: VectorBuilder, code: Code, x: Any) -> Any:
+def _integral(lanes: VectorBuilder, code: Code, x: Register) -> Register:
     """``floor``, ``ceil``, ``trunc`` or ``rint`` of f32 below 2**22, or infinite.
 
     The intrinsics will not do between halves: LLVM would make them intrinsics of halves, which most CPUs
@@ -370,8 +378,12 @@ def _integral(lanes: VectorBuilder, code: Code, x: Any) -> Any:
 
 
 def _narrow_extremum(
-    lanes: VectorBuilder, code: Code, values: Sequence[Any], wide: Sequence[Any], propagate: bool
-) -> Any:
+    lanes: VectorBuilder,
+    code: Code,
+    values: Sequence[Register],
+    wide: Sequence[Register],
+    propagate: bool,
+) -> Register:
     """One of the two as it is: the first where it is NaN and that counts, or where the second is not to."""
     build = lanes.builder
     nan = wide[0] if propagate else wide[1]
@@ -384,10 +396,10 @@ def _wide_float(
     lanes: VectorBuilder,
     code: Code,
     dtype: DType,
-    values: Sequence[Any],
-    attributes: Mapping[str, Any],
+    values: Sequence[Register],
+    attributes: Mapping[str, Attribute],
     flags: tuple[str, ...],
-) -> Any:
+) -> Register:
     """On f32 or f64."""
     build = lanes.builder
     if code is Code.FMA:

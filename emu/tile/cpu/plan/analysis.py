@@ -14,6 +14,7 @@ irregular. A load whose pointers step by the size of an element is a vector load
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import Final
 
 from emu.tile import ops
@@ -89,6 +90,19 @@ def _keeps_integers(operation: Operation) -> bool:
 def _is_integral(value: Value) -> bool:
     element = element_of(value.type)
     return isinstance(element, Pointer) or not element.is_float
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A comparison that is false in all lanes from some index on.
+
+    Attributes:
+        comparison: Comparison of a range, with step 1 along one axis, with a scalar.
+        axis: Axis of the comparison's shape.
+    """
+
+    comparison: Operation
+    axis: int
 
 
 class Analysis:

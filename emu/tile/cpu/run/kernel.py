@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from emu.tile.cpu import call, native
 from emu.tile.cpu.reports import CALLBACK, CODE_BITS, LOOP_CODES, Assert, Loop, Print
@@ -69,8 +68,8 @@ class Kernel:
 
     def __post_init__(self) -> None:
         self.address = native.load_once(self.code, self.symbol)
-        self._entry: Any = _Entry(self.address)
-        self._callback: Any = CALLBACK(self._print) if self.prints else None
+        self._entry: Callable[[int], int] = _Entry(self.address)
+        self._callback = CALLBACK(self._print) if self.prints else None
         self._facts = (ctypes.c_int64 * call.FACTS_WORDS)()
         self._facts_address = ctypes.addressof(self._facts)
         if self._callback is not None:
@@ -124,7 +123,7 @@ class Kernel:
         if status:
             self._fail(status, x, y)
 
-    def bind(self, threads: int) -> Callable[[int, int, int, Sequence[Any]], None]:
+    def bind(self, threads: int) -> Callable[[int, int, int, Sequence[object]], None]:
         """Return a function that packs arguments and launches in one step.
 
         Args:
@@ -146,7 +145,7 @@ class Kernel:
         state, needed = thread_state, self.scratch_bytes
         worth, clock = pool.WORTH_THREADS_NS, time.perf_counter_ns
 
-        def run(x: int, y: int, z: int, values: Sequence[Any]) -> None:
+        def run(x: int, y: int, z: int, values: Sequence[object]) -> None:
             total = x * y * z
             table, address, arguments, place, size, _ = state.buffers
             if size < needed:
@@ -200,8 +199,7 @@ class Kernel:
             place = thread_state.grow(self.scratch_bytes)
         facts = self._facts_address
         call.CALL.pack_into(table, 0, arguments, first, last, *grid, place, facts, counter, step)
-        status: int = self._entry(address)
-        return status
+        return self._entry(address)
 
     def _print(self, index: int, address: int) -> None:
         text = self.prints[index].text(address)
