@@ -14,6 +14,7 @@ from llvmlite import ir
 from numba.cuda import extending, libdevice
 
 from emu.kernels.cuda.intrinsics import types
+from emu.tile.cuda.expressions import numba_name, register
 from emu.tile.cuda.floats import Floats
 from emu.tile.llvm import IrPointer, IrType, Register
 from emu.tile.types import DTYPES, DType, Kind
@@ -26,22 +27,9 @@ _I1, _I8, _I16, _I32, _I64 = (ir.IntType(width) for width in (1, 8, 16, 32, 64))
 _F32, _F64 = ir.FloatType(), ir.DoubleType()
 _GLOBAL = 1  # the address space
 
-_NUMBA: dict[str, types.Type] = {
-    "i1": types.boolean,
-    **{f"i{n}": getattr(types, f"int{n}") for n in (8, 16, 32, 64)},
-    **{f"u{n}": getattr(types, f"uint{n}") for n in (8, 16, 32, 64)},
-    "f32": types.float32,
-    "f64": types.float64,
-}
 
-
-def register(dtype: DType) -> DType:
-    """Return the dtype in which elements of a dtype are held."""
-    return DTYPES["f32"] if dtype.is_float and dtype.bits < 32 else dtype
-
-
-def _unsigned(dtype: DType) -> DType:
-    return DTYPES[f"u{dtype.bytes * 8}"]
+def _numba(dtype: DType) -> types.Type:
+    return getattr(types, numba_name(dtype))
 
 
 def _llvm(dtype: DType) -> IrType:
@@ -73,8 +61,8 @@ class Recipe(NamedTuple):
 
 def _intrinsic(recipe: Recipe) -> DeviceFunction:
     result, arguments, build = recipe
-    kind = types.void if result is None else _NUMBA[result.name]
-    signature = kind(*(_NUMBA[a.name] for a in arguments))
+    kind = types.void if result is None else _numba(result)
+    signature = kind(*(_numba(a) for a in arguments))
 
     def codegen(
         context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Sequence[Register]
@@ -467,9 +455,9 @@ def _of_one(op: str, dtype: DType) -> Recipe | DeviceFunction:
     if op in ("round", "truncate"):
         return _narrowing(op, dtype)
     if op == "bits":
-        return Recipe(_unsigned(dtype), (register(dtype),), lambda b, x: to_bits(b, dtype, x))
+        return Recipe(dtype.as_unsigned(), (register(dtype),), lambda b, x: to_bits(b, dtype, x))
     if op == "from":
-        return Recipe(register(dtype), (_unsigned(dtype),), lambda b, x: from_bits(b, dtype, x))
+        return Recipe(register(dtype), (dtype.as_unsigned(),), lambda b, x: from_bits(b, dtype, x))
     if dtype.is_float:
         return _float(op, dtype)
     if op == "mulhi" and dtype.bits == 64:

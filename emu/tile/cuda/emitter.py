@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from emu.tile import ops
-from emu.tile.cuda.expressions import expression, literal, numpy_name
+from emu.tile.cuda.expressions import expression, literal, numba_name
 from emu.tile.cuda.memory import BlockMemory, Buffer, Hazards, Registers
 from emu.tile.cuda.plan import Plan, is_tile, keeps_order, size_of
 from emu.tile.ir import Operation, Region, Value
@@ -183,7 +183,7 @@ class Emitter:
                 self.places[home] = self.memory.take(element, size)
             else:
                 name = self.name(home.name or "tile")
-                self.arrays[name] = (-(-size // self.threads), numpy_name(element))
+                self.arrays[name] = (-(-size // self.threads), numba_name(element))
                 self.places[home] = Registers(name)
         return self.places[home]
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 from llvmlite import ir
 
+from emu.kernels.core import dtype_table
 from emu.tile.llvm import IrType, Register
+from emu.tile.types import DTYPES, DType
 
 _I8, _I16, _I32, _I64 = (ir.IntType(width) for width in (8, 16, 32, 64))
 _F16, _F32, _F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
@@ -28,12 +31,18 @@ class Format(NamedTuple):
     beyond: float
 
 
-FORMATS = {
-    "f16": Format(10, -14, 65504.0, float("inf")),
-    "bf16": Format(7, -126, float.fromhex("0x1.fep127"), float("inf")),
-    "f8e5m2": Format(2, -14, 57344.0, float("inf")),
-    "f8e4m3fn": Format(3, -6, 448.0, float("nan")),
-}
+def _format(dtype: DType) -> Format:
+    entry = dtype_table.BY_NAME[dtype.numpy.name]
+    with np.errstate(all="ignore"):
+        beyond = float(np.float32("inf").astype(dtype.numpy))
+    # Without an infinity, the greatest exponent is one of numbers, and all ones in the mantissa is NaN.
+    exponent, lost = (entry.bias, 1) if np.isinf(beyond) else (entry.bias + 1, 2)
+    largest = (2.0 - lost * 2.0**-entry.mantissa) * 2.0**exponent
+    return Format(entry.mantissa, 1 - entry.bias, largest, beyond)
+
+
+FORMATS = {d.name: _format(d) for d in DTYPES.values() if d.is_narrow}
+"""The narrow formats by the name of their dtype."""
 
 
 class Floats:

@@ -114,14 +114,10 @@ def _prologue(k: Emitter) -> list[str]:
     if k.memory.scratch_bytes:
         lines.append(f"scratch = address(scratch, int64(block), {k.memory.scratch_bytes})")
     for view, kind in sorted(k.memory.views.items()):
-        lines.append(f"{view} = cuda.shared.array(0, {_array_dtype(kind)})")
+        lines.append(f"{view} = cuda.shared.array(0, types.{kind})")
     for name, (length, kind) in k.arrays.items():
-        lines.append(f"{name} = cuda.local.array({length}, {_array_dtype(kind)})")
+        lines.append(f"{name} = cuda.local.array({length}, types.{kind})")
     return ["    " + line for line in lines]
-
-
-def _array_dtype(kind: str) -> str:
-    return "types.boolean" if kind == "bool" else f"types.{kind}"
 
 
 def _imports(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from emu.tile.cuda.expressions import register
+from emu.tile.cuda.expressions import numba_name, register
 from emu.tile.cuda.generate import Generated, generate
 from emu.tile.ir import Module
 from emu.tile.types import DType, Kind, Pointer
@@ -73,10 +73,8 @@ class CudaKernel:
         """Return Numba's types of all arguments of :attr:`function`."""
         from emu.kernels.cuda.intrinsics import types
 
-        names = {"i1": "boolean", "f32": "float32", "f64": "float64"}
-        own = [register(a) for a in self._generated.arguments]
-        texts = [names.get(d.name, f"{'u' if d.name[0] == 'u' else ''}int{d.bits}") for d in own]
-        return tuple(getattr(types, t) for t in (*texts, *["int32"] * 3, *["int64"] * 2))
+        own = [numba_name(a) for a in self._generated.arguments]
+        return tuple(getattr(types, t) for t in (*own, *["int32"] * 3, *["int64"] * 2))
 
     def launch(
         self,
@@ -195,9 +193,9 @@ def _check(name: str, arguments: Sequence[Argument], kinds: Sequence[DType | Poi
 
 def _check_range(what: str, argument: Any, kind: DType) -> None:
     if kind.is_integer:
-        info = np.iinfo(kind.numpy)
-        if not int(info.min) <= int(argument) <= int(info.max):
-            raise ValueError(f"{what} must be from {info.min} to {info.max}, but got {argument}")
+        least, greatest = kind.limits
+        if not least <= int(argument) <= greatest:
+            raise ValueError(f"{what} must be from {least} to {greatest}, but got {argument}")
     elif kind.kind is Kind.BOOL and argument not in (0, 1):
         raise ValueError(f"{what} must be 0 or 1, but got {argument}")
 

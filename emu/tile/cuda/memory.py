@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from emu.tile.cuda.expressions import numpy_name, register
+from emu.tile.cuda.expressions import numba_name, register
 from emu.tile.types import ScalarType
 
 SHARED_BYTES = 48 << 10
@@ -190,7 +190,7 @@ class BlockMemory:
         assert start is not None
         buffer = Buffer(shared, start, element, size)
         if shared:
-            self.views[buffer.view] = numpy_name(element)
+            self.views[buffer.view] = numba_name(element)
         return buffer
 
     def give(self, buffer: Buffer) -> None:

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from emu.kernels.cuda import simulated as memory
+from emu.tile.cuda.expressions import register
 from emu.tile.cuda.floats import FORMATS
 from emu.tile.types import DTYPES, DType, Kind
 
@@ -25,7 +26,6 @@ Scalar: TypeAlias = Any
 DeviceFunction: TypeAlias = Callable[..., Scalar]
 
 _lock = threading.Lock()
-_UINT = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
 def wrap(value: int, dtype: DType) -> Scalar:
@@ -168,7 +168,7 @@ def _cast(source: DType, target: DType) -> Callable[[Scalar], Scalar]:
                 return kind(a)
 
         return narrow
-    low, high = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+    low, high = target.limits
 
     def saturate(a: Scalar) -> Scalar:
         a = float(a)
@@ -217,7 +217,7 @@ def _round(dtype: DType) -> Callable[[Scalar], Scalar]:
 
 def _truncate(dtype: DType) -> Callable[[Scalar], Scalar]:
     kind = dtype.numpy.type
-    pattern = _UINT[dtype.bits]
+    pattern = dtype.as_unsigned().numpy
 
     def apply(a: Scalar) -> Scalar:
         with np.errstate(all="ignore"):
@@ -244,13 +244,13 @@ def _largest(dtype: DType, like: Scalar) -> Scalar:
 def _bits(dtype: DType) -> Callable[[Scalar], Scalar]:
     def apply(a: Scalar) -> Scalar:
         with np.errstate(all="ignore"):
-            return np.asarray(a).astype(dtype.numpy).view(_UINT[dtype.bits])[()]
+            return np.asarray(a).astype(dtype.numpy).view(dtype.as_unsigned().numpy)[()]
 
     return apply
 
 
 def _from(dtype: DType) -> Callable[[Scalar], Scalar]:
-    unsigned = _UINT[dtype.bits]
+    unsigned = dtype.as_unsigned().numpy.type
     wide = np.float64 if dtype.bits == 64 else np.float32
     mask = (1 << dtype.bits) - 1
 
@@ -286,8 +286,8 @@ def _store(dtype: DType) -> Callable[[Scalar, Scalar], None]:
 
 def _atomic(kind: str, dtype: DType) -> DeviceFunction:
     load, store = _load(dtype), _store(dtype)
-    register = DTYPES["f32"] if dtype.is_float and dtype.bits < 32 else dtype
-    change = _float(kind, register) if dtype.is_float else _integer(kind, register)
+    held = register(dtype)
+    change = _float(kind, held) if dtype.is_float else _integer(kind, held)
 
     def update(address: Scalar, value: Scalar) -> Scalar:
         with _lock:

@@ -15,7 +15,6 @@ import numpy as np
 from emu.tile.ir import Operation
 from emu.tile.ops import Code
 from emu.tile.reference.rounding import (
-    NARROW,
     Array,
     bits_of,
     computing,
@@ -51,7 +50,7 @@ def _finish(dtype: DType, x: Array) -> Array:
     x = np.asarray(x)
     if dtype == I1:
         return np.asarray(x & 1 != 0)
-    return to_float(x, dtype) if dtype in NARROW else np.asarray(x.astype(dtype.numpy))
+    return to_float(x, dtype) if dtype.is_narrow else np.asarray(x.astype(dtype.numpy))
 
 
 # ---- one operand

@@ -27,7 +27,7 @@ from emu.tile.ops import Code
 from emu.tile.reference import along, memory, shapes
 from emu.tile.reference.elementwise import ELEMENTWISE, Pure, numpy_dtype
 from emu.tile.reference.rounding import Array, to_float
-from emu.tile.types import DType, Tile, Token, Type, element_of
+from emu.tile.types import U64, DType, Tile, Token, Type, element_of
 
 Triple: TypeAlias = tuple[int, int, int]
 Frame: TypeAlias = dict[Value, Array]
@@ -117,14 +117,13 @@ def argument(value: Any, type_: Type) -> Array:
         raise TypeError(f"an argument of type {type_} must be a number, but got {value!r:.60}")
     if isinstance(type_, DType) and type_.is_float:
         return to_float(np.asarray(float(value), np.float64), type_)
-    dtype: np.dtype[Any] = numpy_dtype(type_)
     number = int(value)
-    bounds = (0, 1) if dtype == np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    bounds = (type_ if isinstance(type_, DType) else U64).limits
     if not bounds[0] <= number <= bounds[1]:
         raise ValueError(
             f"an argument of type {type_} must be {bounds[0]} to {bounds[1]}, but got {value}"
         )
-    return np.asarray(number, dtype)
+    return np.asarray(number, numpy_dtype(type_))
 
 
 @dataclass(frozen=True)

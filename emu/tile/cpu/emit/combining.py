@@ -125,8 +125,7 @@ def _identity(operation: Operation, element: DType) -> float | int | None:
     if code in (Code.MAX, Code.MIN) and real and not operation.attributes.get("propagate_nan"):
         return float("nan")
     if code in (Code.MAX, Code.MIN) and element.is_integer:
-        signed, greatest = element.is_signed, (1 << (element.bits - element.is_signed)) - 1
-        least = -greatest - 1 if signed else 0
+        least, greatest = element.limits
         return least if code is Code.MAX else greatest
     return None
 

@@ -33,7 +33,6 @@ from emu.tile.types import BF16, DTYPES, F16, F32, DType, Pointer, ScalarType, T
 
 _NARROW = frozenset({F16, BF16})
 _I64 = DTYPES["i64"]
-_SIGNED = {bits: DTYPES[f"i{bits}"] for bits in (8, 16, 32, 64)}
 
 
 class GroupEmitter:
@@ -219,8 +218,7 @@ class GroupEmitter:
         least, most = _extended(builder, (least, most), steps)
         if not steps or element.bits == 64:
             return least, most, []
-        bits = element.bits - element.is_signed
-        low, high = (-(1 << bits) if element.is_signed else 0), (1 << bits) - 1
+        low, high = element.limits
         return (
             least,
             most,
@@ -245,8 +243,7 @@ class GroupEmitter:
             if isinstance(step, int):
                 step = r.number(r.I64, step)
             elif isinstance(element, DType):
-                signed = _SIGNED[element.bits]
-                step = self._frame.convert(builder, signed, _I64, step)
+                step = self._frame.convert(builder, element.as_signed(), _I64, step)
             found.append((step, extent))
         return found
 

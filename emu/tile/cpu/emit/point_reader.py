@@ -523,19 +523,15 @@ class PointReader:
         source, target = (element_of(v.type) for v in (operation.operands[0], operation.result))
         if isinstance(step, int) or not isinstance(source, DType) or not isinstance(target, DType):
             return step
-        return self.frame.convert(builder, _as_signed(source), target, step)
+        return self.frame.convert(builder, source.as_signed(), target, step)
 
     def _widened(self, builder: ir.IRBuilder, element: ScalarType, step: Stride) -> Stride:
         """Return a step as i64; steps are signed, whatever the offsets are."""
         if isinstance(step, int):
             return step
         if isinstance(element, DType):
-            return self.frame.convert(builder, _as_signed(element), _I64_DTYPE, step)
+            return self.frame.convert(builder, element.as_signed(), _I64_DTYPE, step)
         return step
-
-
-def _as_signed(element: DType) -> DType:
-    return DTYPES[f"i{element.bits}"]
 
 
 def _is_zero(step: Stride) -> bool:

@@ -36,9 +36,6 @@ from emu.tile.types import (
 NEAREST, TOWARD_ZERO = "rtne", "rtz"
 _ODD = "odd"  # inexact results get an odd last bit: rounding once more, to fewer bits, stays one rounding
 
-NARROW = frozenset({F16, BF16, F8E4M3FN, F8E5M2})
-"""Dtypes whose arithmetic is that of f32, rounded after each operation."""
-
 
 def convert(
     builder: ir.IRBuilder,
@@ -139,7 +136,7 @@ def _to_bool(lanes: VectorBuilder, value: Register, source: DType) -> Register:
     build = lanes.builder
     if not source.is_float:
         return build.icmp_unsigned("!=", value, lanes.like(value, 0))
-    if source in NARROW and source != F16:  # bits beside the sign
+    if source.is_narrow and source != F16:  # bits beside the sign
         magnitude = build.and_(value, lanes.like(value, (1 << (source.bits - 1)) - 1))
         return build.icmp_unsigned("!=", magnitude, lanes.like(value, 0))
     return build.fcmp_unordered("!=", value, lanes.like(value, 0.0))

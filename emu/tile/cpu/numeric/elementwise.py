@@ -13,7 +13,7 @@ from typing import Any
 from llvmlite import ir
 
 from emu.tile.cpu.numeric import conversions, mathematics
-from emu.tile.cpu.numeric.conversions import NARROW, NEAREST, narrow, narrow_exact, widen
+from emu.tile.cpu.numeric.conversions import NEAREST, narrow, narrow_exact, widen
 from emu.tile.cpu.numeric.mathematics import library
 from emu.tile.cpu.numeric.mathematics.remainder import remainder
 from emu.tile.cpu.numeric.mathematics.shared import by_lane, outlined, unlikely
@@ -192,7 +192,7 @@ def _compare(
     if not dtype.is_float:
         compare = build.icmp_signed if dtype.is_signed else build.icmp_unsigned
         return compare(sign, *values)
-    if dtype in NARROW and dtype != F16:
+    if dtype.is_narrow and dtype != F16:
         values = [widen(lanes, value, dtype) for value in values]
     if code is Code.NE:
         return build.fcmp_unordered(sign, *values)
@@ -344,7 +344,7 @@ def _float(
     attributes: Mapping[str, Attribute],
     flags: tuple[str, ...],
 ) -> Register:
-    if dtype not in NARROW:
+    if not dtype.is_narrow:
         return _wide_float(lanes, code, dtype, values, attributes, flags)
     wide = [widen(lanes, value, dtype) for value in values]
     if code in (Code.MIN, Code.MAX):

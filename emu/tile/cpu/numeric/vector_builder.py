@@ -19,8 +19,7 @@ HALF, FLOAT, DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 BIT, BYTE, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 
 _FLOATS = {F16: HALF, F32: FLOAT, F64: DOUBLE}
-_MANGLED = {HALF: "f16", FLOAT: "f32", DOUBLE: "f64"}
-_NUMPY = {HALF: np.float16, FLOAT: np.float32, DOUBLE: np.float64}
+_DTYPES = {type_: dtype for dtype, type_ in _FLOATS.items()}
 _SPLAT_SYNTAX = binding.llvm_version_info[0] >= 19  # ``splat (float 1.0)`` in the text of LLVM IR
 
 
@@ -100,7 +99,7 @@ def _text(type_: IrType, value: float) -> str:
         bits = int(value) & ((1 << type_.width) - 1)
         return str(bits) if type_.width > 1 else ("false", "true")[bits]
     with np.errstate(over="ignore"):
-        rounded = np.asarray(value, np.float64).astype(_NUMPY[type_])
+        rounded = np.asarray(value, np.float64).astype(_DTYPES[type_].numpy)
     if type_ == HALF:
         return f"0xH{int(rounded.view(np.uint16)):04X}"
     return f"0x{int(rounded.astype(np.float64).view(np.uint64)):016X}"
@@ -156,7 +155,7 @@ def iota(element: ScalarType, lanes: int) -> Register:
 def mangle(type_: IrType) -> str:
     """Return the spelling of a type in the name of an intrinsic: ``v32f32``, ``i64``."""
     scalar = scalar_of(type_)
-    name = f"i{scalar.width}" if isinstance(scalar, ir.IntType) else _MANGLED[scalar]
+    name = f"i{scalar.width}" if isinstance(scalar, ir.IntType) else _DTYPES[scalar].name
     lanes = lanes_of(type_)
     return name if lanes is None else f"v{lanes}{name}"
 
