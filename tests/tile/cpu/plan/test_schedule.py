@@ -27,7 +27,7 @@ from emu.tile.cpu.plan.analysis import Analysis
 from emu.tile.ir import Module
 from emu.tile.ops import Code, Rmw
 from emu.tile.passes import CarryOffsets, simplify
-from emu.tile.types import I32
+from emu.tile.types import F32, I32
 
 
 class Scheduling:
@@ -148,6 +148,17 @@ def mirrored():
     return k.module
 
 
+def held_back(dtype):
+    """A program whose store takes a tile that waits for all of another one, loaded in a loop of the same shape."""
+    k = Kernel()
+    b = k.builder
+    x, y = (k.load(np.zeros(64, dtype.numpy)) for _ in range(2))
+    k.result(b.after(x, b.join_tokens(y)))
+    k.result(b.flip(b.after(x, b.join_tokens(b.flip(y, 0))), 0))
+    b.return_()
+    return k.module
+
+
 def check_stretch(module):
     body = module.kernel.body
     analysis, operations = Analysis(body), body.operations[:-1]
@@ -164,6 +175,11 @@ SELDOM = """
     E1 A0 S1
 """
 """Sequences that random ones seldom contain."""
+
+
+@pytest.mark.parametrize("dtype", [I32, F32], ids=str)
+def test_a_token_holds_a_tile_back_until_all_its_values_are_there(dtype):
+    check_stretch(held_back(dtype))
 
 
 def sequences():
@@ -226,7 +242,7 @@ def mutants(cls):
 
 def is_found():
     """Whether a small program shows that the schedules are wrong."""
-    for module in itertools.chain([mirrored()], map(sequence, sequences())):
+    for module in itertools.chain([mirrored(), held_back(F32)], map(sequence, sequences())):
         try:
             check_stretch(module)
         except WrongScheduleError:
@@ -261,7 +277,12 @@ FAULTS = {
         "self._fusion_level[root.owner] + 1",
         "self._fusion_level[root.owner]",
     ),
-    "a scalar is ready at once": ("_ready", "return self._issue_slot[root.owner]", "return 0"),
+    "a scalar is ready at once": (
+        "_ready",
+        "return max(ready, self._issue_slot[root.owner])",
+        "return 0",
+    ),
+    "a tile does not wait for its token": ("_after_tokens", "is Code.AFTER", "is None"),
     "an inline tile is read as it is written": ("_ready_in_memory", "level + 1", "level"),
     "an operand is read where it was computed": (
         "_earliest_level",
