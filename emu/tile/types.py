@@ -67,6 +67,7 @@ class DType:
     name: str
     kind: Kind
     bits: int
+    # Not compared: it follows from the name, and dtypes are compared and hashed all the time.
     numpy: np.dtype[np.generic] = field(compare=False, repr=False)
 
     @property

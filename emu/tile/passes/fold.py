@@ -84,10 +84,12 @@ def _folded(operation: Operation, operands: Sequence[Value]) -> bool | float | N
         return numbers[0]
     if not all(isinstance(element_of(v.type), DType) for v in (*operands, operation.result)):
         return None
+    # The reference computes it: so a program means the same whether it was folded or not.
     arrays = [constant(v.owner) for v in operands if v.owner is not None]
     result = ELEMENTWISE[operation.code](operation, *arrays)
     number = result.astype(np.float64) if operation.result.dtype.is_float else result
     found = number.item()
+    # Which NaN comes out depends on the CPU and the operation.
     return None if isinstance(found, float) and math.isnan(found) else found
 
 
@@ -123,6 +125,7 @@ def _same(operation: Operation, operands: Sequence[Value]) -> Value | None:
         return operands[0] if value_of(operands[1]) == 0 else None
     if code is Code.SELECT:
         return _selected(operands)
+    # Not of floats: x + 0 changes -0, x * 0 is no 0 for NaN, and x * 1 quiets a signaling NaN.
     if code in ops.BINARY and not operation.result.dtype.is_float:
         return _neutral(code, operation.result.dtype, operands)
     return None

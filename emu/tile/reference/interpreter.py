@@ -82,6 +82,7 @@ def run(
             values.append(argument(given, to.type))
         except (TypeError, ValueError, OverflowError) as error:
             raise type(error)(f"arguments[{number}]: {error}") from None
+    # Programs run one after the other: one that waits for a later one never ends here.
     with np.errstate(all="ignore"):
         for z, y, x in itertools.product(*(range(e) for e in reversed(extents))):
             Program(module, (x, y, z), extents, write or sys.stdout.write).call(kernel, values)
@@ -141,6 +142,8 @@ class Program:
 
     def region(self, region: Region, arguments: Sequence[Array], frame: Frame) -> list[Array]:
         """Run a region's operations and return the operands of its terminator."""
+        # One frame for a function and all regions in it: a value is defined anew in each round of a loop, and the
+        # verifier has seen to it that none is read where it is not visible.
         frame.update(zip(region.arguments, arguments, strict=True))
         for operation in region.operations:
             operands = [frame[v] for v in operation.operands]
@@ -198,7 +201,7 @@ def _store(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Res
 
 def _for(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
     """Run a FOR; the index counts without wrapping, even near the limit of its dtype."""
-    start, end, step = (int(x) for x in operands[:3])
+    start, end, step = (int(x) for x in operands[:3])  # Python's, which do not wrap
     if step == 0:
         raise ValueError("the step of a loop must not be 0")
     carried = operands[3:]

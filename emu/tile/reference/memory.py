@@ -34,6 +34,7 @@ def _target(operation: Operation) -> np.dtype[np.generic]:
 
 def _bytes_of(addresses: Array, size: int) -> tuple[Array, Array]:
     """Return a view of the bytes from the first address to the last, and each element's indices."""
+    # One view over the span, of which only the bytes at ``indices`` are touched: the rest may not be mapped.
     first, last = int(addresses.min()), int(addresses.max())
     if first == 0:
         raise ValueError("a pointer must not be null where it is read or written")
@@ -53,6 +54,7 @@ def _read(addresses: Array, dtype: np.dtype[np.generic]) -> Array:
 
 def _write(addresses: Array, values: Array) -> None:
     view, indices = _bytes_of(addresses, values.dtype.itemsize)
+    # NumPy assigns in order: of several values for one address the last stays.
     view[indices] = np.ascontiguousarray(values)[:, None].view(np.uint8)
 
 
@@ -88,6 +90,7 @@ def atomic_rmw(
     if kind is not Rmw.EXCHANGE:
         scalar = Value(element_of(operation.operands[1].type))
         combining = Operation(_COMBINING[kind], (scalar, scalar), (scalar.type,))
+    # One lane after the other, so that those with one address see each other's updates.
     result = np.zeros(pointer.shape, value.dtype)
     for lane in np.argwhere(_active(pointer, mask)):
         where = tuple(lane)

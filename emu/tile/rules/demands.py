@@ -95,11 +95,12 @@ def axis_in(o: Operation, rank: int) -> int:
 
 def whole(value: object) -> bool:
     """Return whether an attribute is an int."""
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool)  # Python's True is an int
 
 
 def yields(region: Region) -> Sequence[Value]:
     """Return the operands of a region's terminator."""
+    # Rules may be called on whatever was built: a region may even be empty.
     last = region.operations[-1] if region.operations else None
     if last is None or last.code is not Code.YIELD:
         raise Broken("its region must end with yield")

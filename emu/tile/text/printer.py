@@ -94,6 +94,7 @@ class Printer:
     def name(self, value: Value) -> str:
         """Return the name of a value, with its percent sign."""
         if value not in self._names:
+            # Names need not be unique. The second of a name gets #1, and values without one share one count.
             count = self._used.get(value.name, 0)
             self._used[value.name] = count + 1
             name = f"{_word(value.name)}#{count}" if count else _word(value.name)
@@ -102,7 +103,7 @@ class Printer:
 
     def _number(self, location: Location) -> int:
         if location not in self._locations:
-            if location.caller is not None:
+            if location.caller is not None:  # first, so that the table only refers back
                 self._number(location.caller)
             self._locations[location] = len(self._locations)
         return self._locations[location]
@@ -130,7 +131,7 @@ def _types(types: Iterable[Type]) -> str:
 
 def attribute(value: object) -> str:
     """Return an attribute's value as text."""
-    if isinstance(value, bool):
+    if isinstance(value, bool):  # before int, which it is as well
         return "true" if value else "false"
     if isinstance(value, int):
         return str(int(value))
@@ -153,5 +154,6 @@ def _any_attribute(value: object) -> str:
 def _float(value: float) -> str:
     if not math.isnan(value):
         return repr(value)
+    # The payload of a NaN survives printing and parsing: constants keep their bits.
     (bits,) = struct.unpack("<Q", struct.pack("<d", value))
     return "nan" if bits == PLAIN_NAN else f"nan({bits:#x})"

@@ -17,6 +17,7 @@ from emu.tile.llvm import IrPointer, IrType, Register
 from emu.tile.ops import Code, Rmw
 from emu.tile.types import DType, ScalarType, Tile, element_of
 
+# The strongest order: programs signal each other by atomics, and the data may lie in any other memory.
 _ORDER = "seq_cst"
 _INTEGER = {
     Rmw.ADD: "add",
@@ -62,7 +63,7 @@ def emit_one(
     builder.cbranch(mask[0], then, after)
     builder.position_at_end(then)
     old = _modify(frame, builder, kind, element, address, value)
-    last = builder.block
+    last = builder.block  # not ``then``: the loop of a float has added blocks
     builder.branch(after)
     builder.position_at_end(after)
     merged = builder.phi(old.type)
@@ -119,6 +120,7 @@ def _loop(
 ) -> Register:
     """Compare and swap until no other thread has interfered."""
     type_ = _bits(element)
+    # A plain load will do: if the value is old by now, the first swap fails and brings the present one.
     first = builder.load(pointer, typ=type_)
     first.align = element.bytes
     before, again, done = builder.block, frame.block("again"), frame.block("done")
@@ -145,6 +147,7 @@ def _swap(
     new: Register,
 ) -> Register:
     pointer = builder.inttoptr(address, ir.PointerType())
+    # Bits are compared, of floats too: so -0 differs from 0, and a NaN equals itself.
     bits = [to_integer(builder, element, v) for v in (expected, new)]
     pair = builder.cmpxchg(pointer, *bits, _ORDER, _ORDER)
     return _from_bits(builder, element, builder.extract_value(pair, 0))

@@ -115,7 +115,7 @@ class Combiner:
 def _identity(operation: Operation, element: DType) -> float | int | None:
     code, real = operation.code, element.is_float
     if code is Code.ADD:
-        return -0.0 if real else 0
+        return -0.0 if real else 0  # 0.0 would make 0.0 of a sum of -0.0
     if code is Code.MUL:
         return 1
     if code in (Code.OR, Code.XOR):
@@ -123,7 +123,7 @@ def _identity(operation: Operation, element: DType) -> float | int | None:
     if code is Code.AND:
         return -1 if element.kind is not Kind.BOOL else 1
     if code in (Code.MAX, Code.MIN) and real and not operation.attributes.get("propagate_nan"):
-        return float("nan")
+        return float("nan")  # the number wins, whatever it is; an infinity would win over NaN alone
     if code in (Code.MAX, Code.MIN) and element.is_integer:
         least, greatest = element.limits
         return least if code is Code.MAX else greatest

@@ -18,7 +18,7 @@ from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.llvm import Register
 
 RUN = 32
-"""PointReader of a full run."""
+"""Lanes of a full run. The bits of sums depend on it: another number is another order of addition."""
 
 
 def vector_axis(shape: tuple[int, ...]) -> int:
@@ -87,6 +87,7 @@ class LoopNest:
                 and returns what emits the work on a run of them.
         """
         reader, shape = self._reader, self._shape
+        # In place, since the reader looks them up by depth: what depends on no inner loop is emitted outside of it.
         reader.builders[:] = [self._frame.builder]
         loops: list[_Loop] = []
         point: list[Coordinate] = [ZERO] * len(shape)
@@ -138,9 +139,11 @@ class LoopNest:
         point[axis] = Coordinate(loop.index, 1, depth + 1)
         body(reader, tuple(point), RUN)
         self._close(loop)
+        # Of this depth, so that what the lanes beyond have in common is computed once, before their loop.
         last = Coordinate(r.number(r.I64, self._shape[axis] - 1), 0, depth)
         point[axis] = last
         work = beyond(reader, tuple(point))
+        # A loop runs at least once: where the bound is the extent, this one must be jumped over.
         before = reader.builders[-1]
         inside, after = self._frame.block("beyond"), self._frame.block("after")
         before.cbranch(before.icmp_signed("<", self._end, extent), inside, after)

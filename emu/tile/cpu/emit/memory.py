@@ -70,6 +70,8 @@ class Scratch:
 
     def give_back(self, offset: int, count: int) -> None:
         """Free an allocation."""
+        # It may be taken again at once: code is emitted in the order in which it runs, so that nothing that is emitted
+        # later may read what is freed here. A loop's carried tiles are therefore held until the loop ends.
         self._free.append((offset, count))
         self._free.sort()
         merged: list[tuple[int, int]] = []

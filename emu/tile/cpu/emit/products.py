@@ -48,6 +48,8 @@ def emit_dot(frame: Frame, operation: Operation) -> None:
     a, b, c = operation.operands
     result, element = operation.result, compute_element(operation)
     stored = frame.remember(result)
+    # The sums lie in the result's own memory if that has their dtype: the result of a DOT that a loop carries may
+    # lie where c lies (``plan.reuse``), and then nothing is copied.
     exact = stored.element == element and stored.strides == dense_strides(result.shape)
     totals = stored if exact else frame.new_copy(c, element)
     if frame.memories.get(c) is not totals:
@@ -141,6 +143,7 @@ class _Product:
             counted(
                 self._frame, panels, lambda i: self._panel(i, width, self._vectors, self._lanes)
             )
+        # The columns that are left take vectors of just that many lanes: nothing beyond a row is touched.
         done = panels * width
         if rest >= self._lanes:
             self._panel_at(done, 1, self._lanes)
@@ -181,6 +184,7 @@ class _Product:
             for i in range(rows)
             for j in range(vectors)
         ]
+        # All of the block before k begins, and back after it ends: no sum is in memory meanwhile.
         sums = [self._load(place, type_) for place in places]
         before, loop, after = frame.builder.block, frame.block("k"), frame.block("after")
         frame.builder.branch(loop)
@@ -232,7 +236,9 @@ class _Product:
         if not self._element.is_float:
             return builder.add(total, builder.mul(a, b))
         if not has_feature("fma") and not has_feature("neon"):
-            return builder.fadd(total, builder.fmul(a, b))
+            return builder.fadd(
+                total, builder.fmul(a, b)
+            )  # rounds twice: other bits than elsewhere
         return r.intrinsic(builder, "fma", (a, b, total))
 
     def _offset(self, pointer: IrPointer, offset: int) -> IrPointer:

@@ -100,6 +100,7 @@ def _text(type_: IrType, value: float) -> str:
         return str(bits) if type_.width > 1 else ("false", "true")[bits]
     with np.errstate(over="ignore"):
         rounded = np.asarray(value, np.float64).astype(_DTYPES[type_].numpy)
+    # LLVM writes a float as the bits of a double, but a half by its own.
     if type_ == HALF:
         return f"0xH{int(rounded.view(np.uint16)):04X}"
     return f"0x{int(rounded.astype(np.float64).view(np.uint64)):016X}"

@@ -70,6 +70,7 @@ class Kernel:
         self.address = native.load_once(self.code, self.symbol)
         self._entry: Callable[[int], int] = _Entry(self.address)
         self._callback = CALLBACK(self._print) if self.prints else None
+        # Native code finds all of these by address: they must live as long as the kernel.
         self._facts = (ctypes.c_int64 * call.FACTS_WORDS)()
         self._facts_address = ctypes.addressof(self._facts)
         if self._callback is not None:
@@ -141,12 +142,14 @@ class Kernel:
                 f"arguments of a kernel must take at most {call.BYTES - call.CALL.size} bytes, but those of "
                 f"{self.name} take {packer.size - call.CALL.size}"
             )
+        # Local names, and ``_call`` written out: a launch of a small kernel takes as long as a few look-ups.
         pack_into, entry, facts = packer.pack_into, self._entry, self._facts_address
         state, needed = thread_state, self.scratch_bytes
         worth, clock = pool.WORTH_THREADS_NS, time.perf_counter_ns
 
         def run(x: int, y: int, z: int, values: Sequence[object]) -> None:
             total = x * y * z
+            # Read at each launch: a signal handler that launches has other buffers.
             table, address, arguments, place, size, _ = state.buffers
             if size < needed:
                 place = state.grow(needed)

@@ -51,6 +51,8 @@ def outlined(
     Returns:
         The result, of the type of the first argument.
     """
+    # The symbol is all by which a function is found again: what ``body`` emits must depend on nothing but the name
+    # and the type of the first argument.
     module, type_ = lanes.builder.module, values[0].type
     symbol = f"emu.{name}.{mangle(type_)}"
     if symbol not in module.globals:
@@ -85,6 +87,7 @@ def by_lane(
         loop, done = build.append_basic_block("loop"), build.append_basic_block("done")
         build.branch(loop)
         build.position_at_end(loop)
+        # The loop writes every lane of the result, so that it may begin as poison.
         lane, result = build.phi(I32), build.phi(type_)
         lane.add_incoming(number(I32, 0), entry)
         result.add_incoming(Literal(type_, "poison"), entry)
@@ -156,6 +159,8 @@ def nearest_64(lanes: VectorBuilder, x: Register, factor: float) -> tuple[Regist
 def scale_32(lanes: VectorBuilder, x: Register, exponent: Register) -> Register:
     """Return x * 2**n in one rounding, by two factors: n, in the last bits, is in -252 ... 254."""
     build = lanes.builder
+    # 2**n itself may be no f32. Half of n, rounded down, and the rest are normal exponents; the first product is
+    # exact, since x is near 1 and n / 2 far from the subnormal exponents.
     whole = build.shl(exponent, lanes.i32(23))
     half = build.and_(build.ashr(whole, lanes.i32(1)), lanes.i32(-1 << 23))
     one = lanes.i32(0x3F800000)
