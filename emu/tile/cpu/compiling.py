@@ -192,12 +192,7 @@ def _emit_span(module: ir.Module, program: ir.Function, tick: ir.Function) -> ir
     write(builder, record, _LEFT, budget)
     horizon = builder.add(following[0], budget)
     later = [horizon, _smaller(builder, horizon, last)]
-    stop, check = function.append_basic_block(), function.append_basic_block()
-    builder.cbranch(builder.icmp_signed(">", budget, r.number(r.I64, 0)), check, stop)
-    builder.position_at_end(stop)
-    code = builder.shl(number, r.number(r.I64, CODE_BITS))
-    builder.ret(builder.or_(code, r.number(r.I64, LOOP_CODES)))
-    builder.position_at_end(check)
+    check = _stop_at_zero(builder, budget, number)
     builder.cbranch(builder.icmp_signed("<", following[0], last), loop, done)
     variables = (number, *indices, clock, end)
     for block, values in (
@@ -208,11 +203,25 @@ def _emit_span(module: ir.Module, program: ir.Function, tick: ir.Function) -> ir
         for variable, value in zip(variables, values, strict=True):
             variable.add_incoming(value, block)
     builder.position_at_end(failed)
-    shifted = builder.shl(number, r.number(r.I64, CODE_BITS))
-    builder.ret(builder.or_(shifted, status))
+    builder.ret(_status(builder, number, status))
     builder.position_at_end(done)
     builder.ret(r.number(r.I64, 0))
     return function
+
+
+def _stop_at_zero(builder: ir.IRBuilder, budget: Register, number: Register) -> ir.Block:
+    """Emit a return that says that the loop over programs was stopped, if the poll gave 0; return the block behind it."""
+    stop, check = builder.function.append_basic_block(), builder.function.append_basic_block()
+    builder.cbranch(builder.icmp_signed(">", budget, r.number(r.I64, 0)), check, stop)
+    builder.position_at_end(stop)
+    builder.ret(_status(builder, number, r.number(r.I64, LOOP_CODES)))
+    builder.position_at_end(check)
+    return check
+
+
+def _status(builder: ir.IRBuilder, number: Register, code: Register) -> Register:
+    """Return the status of a launch: the number of a program, above that of the assert or loop that ended it."""
+    return builder.or_(builder.shl(number, r.number(r.I64, CODE_BITS)), code)
 
 
 def _smaller(builder: ir.IRBuilder, a: Register, b: Register) -> Register:

@@ -236,12 +236,11 @@ class Emitter:
             if isinstance(place, Buffer):
                 reading.append((place, cross))
         written = [p for p in writes if isinstance(p, Buffer)]
-        if (
-            any(state.read_conflict(*r) for r in reading)
-            or any(state.write_conflict(b) for b in written)
-            or (load is not False and state.load_conflict(load))
-            or (store is not False and state.store_conflict(store))
-        ):
+        waits = any(state.read_conflict(*r) for r in reading)
+        waits |= any(map(state.write_conflict, written))
+        waits |= load is not False and state.load_conflict(load)
+        waits |= store is not False and state.store_conflict(store)
+        if waits:
             self.sync()
         state.reads.update(reading)
         state.writes.update(written)

@@ -7,7 +7,7 @@ import pytest
 from llvmlite import ir
 
 from emu.tile.cpu import native
-from emu.tile.cpu.numeric import elementwise
+from emu.tile.cpu.numeric import elementwise, vector_builder
 from emu.tile.ir import Operation, Value
 from emu.tile.ops import BINARY, BITWISE, COMPARISONS, FLOAT_BINARY, FLOAT_UNARY, UNARY, Code
 from emu.tile.reference.elementwise import ELEMENTWISE
@@ -248,17 +248,17 @@ def test_what_is_not_defined_for_a_dtype_is_refused(compiled, make_case):
 
 
 def test_constants_are_rounded_or_wrap():
-    assert elementwise.constant(F16, 65520.0).constant == "0xH7C00"
-    assert elementwise.constant(BF16, 1.00390625).constant == "16256"
-    assert elementwise.constant(I8, 255).constant == "255"
-    assert elementwise.constant(I8, -1).constant == "255"
-    assert elementwise.constant(I1, 2).constant == "true"
-    assert str(elementwise.iota(I32, 3)).endswith("<i32 0, i32 1, i32 2>")
+    assert vector_builder.constant(F16, 65520.0).constant == "0xH7C00"
+    assert vector_builder.constant(BF16, 1.00390625).constant == "16256"
+    assert vector_builder.constant(I8, 255).constant == "255"
+    assert vector_builder.constant(I8, -1).constant == "255"
+    assert vector_builder.constant(I1, 2).constant == "true"
+    assert str(vector_builder.iota(I32, 3)).endswith("<i32 0, i32 1, i32 2>")
 
 
 def _text(code, element, **options):
     module = ir.Module("text")
-    type_ = elementwise.register_type(element, 16)
+    type_ = vector_builder.register_type(element, 16)
     function = ir.Function(module, ir.FunctionType(type_, [type_, type_]), "f")
     builder = ir.IRBuilder(function.append_basic_block())
     values = list(function.args)
@@ -286,10 +286,10 @@ def test_code_stays_in_vectors_and_in_its_block():
 
 def test_division_by_a_constant_is_left_to_llvm():
     module = ir.Module("text")
-    type_ = elementwise.register_type(I32, 16)
+    type_ = vector_builder.register_type(I32, 16)
     function = ir.Function(module, ir.FunctionType(type_, [type_]), "f")
     builder = ir.IRBuilder(function.append_basic_block())
-    seven = elementwise.constant(I32, 7, 16)
+    seven = vector_builder.constant(I32, 7, 16)
     builder.ret(elementwise.emit(builder, Code.DIV, {}, [I32, I32], I32, [function.args[0], seven]))
     assert "fdiv" not in str(module)
     assembly = native.to_assembly(str(module))

@@ -25,7 +25,7 @@ _I64 = DTYPES["i64"]
 _LESS = frozenset({Code.LT, Code.LE})
 
 
-def bound_of(frame: Frame, comparison: Operation) -> Bound | None:
+def _bound_of(frame: Frame, comparison: Operation) -> Bound | None:
     """Return a comparison as a bound; ``None`` if it is none."""
     left, right = sides(comparison)
     element = element_of(left.type)
@@ -66,7 +66,7 @@ class TailAnalysis:
         """Return whether a value is the same in all lanes beyond the bound, along an axis of its shape."""
         key = (value, axis)
         if key not in self._known:
-            self._known[key] = self._look(value, axis)
+            self._known[key] = self._is_uniform(value, axis)
         return self._known[key]
 
     def is_off(self, mask: Value, axis: int) -> bool:
@@ -83,7 +83,7 @@ class TailAnalysis:
             return any(self.is_off(operand, axis) for operand in operation.operands)
         return False
 
-    def _look(self, value: Value, axis: int) -> bool:
+    def _is_uniform(self, value: Value, axis: int) -> bool:
         operation = value.owner
         if self._frame.analysis.step(value, axis) == 0:
             return True
@@ -94,8 +94,10 @@ class TailAnalysis:
         if is_view(operation):
             source = source_axis(operation, axis)
             return source is None or self.is_uniform(operation.operands[0], source)
-        if self.is_off(value, axis):
-            return True
+        return self.is_off(value, axis) or self._is_computed_alike(operation, axis)
+
+    def _is_computed_alike(self, operation: Operation, axis: int) -> bool:
+        """Return whether the lanes beyond the bound give one result, given what their operands are."""
         code = operation.code
         if code is Code.LOAD:
             _, *rest = operation.operands
@@ -144,7 +146,7 @@ def candidates(
     """Return the bounds that a loop may have: of its own masks, and of what it reads."""
     found: dict[Bound, None] = {}
     for comparison in comparisons:
-        bound = bound_of(frame, comparison)
+        bound = _bound_of(frame, comparison)
         if bound is not None:
             found[bound] = None
     for value in read:

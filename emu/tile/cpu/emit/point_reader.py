@@ -119,12 +119,6 @@ class PointReader:
             self._memo[key] = self._compute(value, point)
         return self._memo[key]
 
-    def keep(self, value: Value, point: Point, register: Register) -> None:
-        """Record the register of a value at a point."""
-        point = self._normal(value, point)
-        self._alive.append(point)
-        self._memo[value, *((id(c.start), c.step) for c in point), self.count] = register
-
     def _normal(self, value: Value, point: Point) -> Point:
         point = tuple(ZERO if n == 1 else c for n, c in zip(value.shape, point, strict=True))
         axis = run_axis(point)
@@ -160,17 +154,16 @@ class PointReader:
             return r.number(r.vector(r.BIT, lanes), 1)
         if operation in self.unchanged:
             return self.read(operation.operands[0], point)
-        if code is Code.GATHER:
-            return self._gather(operation, point)
-        if code is Code.RESHAPE:
-            return self._reshaped(operation, point)
-        if code is Code.CAT:
-            return self._concatenated(operation, point)
-        if code is Code.LOAD:
-            return self.load(operation, point)
-        assert code in ops.ELEMENTWISE, f"{code.name} has no lanes"
-        operands = [self.read(operand, point) for operand in operation.operands]
-        return self.frame.apply(self.builder(point), operation, operands)
+        if code in ops.ELEMENTWISE:
+            operands = [self.read(operand, point) for operand in operation.operands]
+            return self.frame.apply(self.builder(point), operation, operands)
+        emit = {
+            Code.GATHER: self._gather,
+            Code.RESHAPE: self._reshaped,
+            Code.CAT: self._concatenated,
+            Code.LOAD: self.load,
+        }[code]
+        return emit(operation, point)
 
     def _arange(self, operation: Operation, point: Point, lanes: int | None) -> Register:
         builder, (coordinate,) = self.builder(point), point

@@ -269,15 +269,28 @@ def _is_heavy(operation: Operation) -> bool:
 
 def _waited_for(operation: Operation) -> list[Operation]:
     """Return the operations of a loop whose scalar results come from memory and decide its condition."""
-    before, after = operation.regions
-    own = {id(o): o for region in (before, after) for o in region.operations}
-    around: dict[int, Operation] = {}
-    for outer in own.values():
+    own = [o for region in operation.regions for o in region.operations]
+    # Of nested operations the one that stands in the loop itself counts.
+    outermost = {id(o): o for o in own}
+    for outer in own:
         for region in outer.regions:
-            around.update((id(inner), outer) for inner in _operations(region))
+            outermost.update((id(inner), outer) for inner in _operations(region))
+    deciding = _deciding(operation, outermost)
+    return [o for o in own if id(o) in deciding and _brings(o)]
+
+
+def _deciding(loop: Operation, outermost: dict[int, Operation]) -> set[int]:
+    """Return the ids of the operations of a loop on which its condition depends, in any round.
+
+    Args:
+        loop: A WHILE.
+        outermost: The operation of the loop's regions in which each operation stands, by the latter's id.
+    """
+    before, after = loop.regions
+    # What a carried value comes from is what the other region yields for it.
     carried = dict(zip(before.arguments, after.terminator.operands, strict=False))
     carried.update(zip(after.arguments, before.terminator.operands[1:], strict=False))
-    needed: dict[int, Operation] = {}
+    found: set[int] = set()
     pending, seen = [before.terminator.operands[0]], set[Value]()
     while pending:
         value = pending.pop()
@@ -286,15 +299,12 @@ def _waited_for(operation: Operation) -> list[Operation]:
         seen.add(value)
         if value in carried:
             pending.append(carried[value])
-        found = value.owner
-        if found is None or (id(found) not in own and id(found) not in around):
-            continue
-        found = around.get(id(found), found)
-        if id(found) not in needed:
-            needed[id(found)] = found
-            inner = [o for region in found.regions for o in _operations(region)]
-            pending.extend(v for o in (found, *inner) for v in o.operands)
-    return [o for key, o in own.items() if key in needed and _brings(o)]
+        operation = outermost.get(id(value.owner))
+        if operation is not None and id(operation) not in found:
+            found.add(id(operation))
+            inner = [o for region in operation.regions for o in _operations(region)]
+            pending.extend(v for o in (operation, *inner) for v in o.operands)
+    return found
 
 
 def _brings(operation: Operation) -> bool:

@@ -34,7 +34,7 @@ def _register_tile(element: ScalarType) -> tuple[int, int, int]:
     return 4, 2, 16 // element.bytes
 
 
-def compute_element(operation: Operation) -> DType:
+def _compute_element(operation: Operation) -> DType:
     """Return the dtype in which a DOT multiplies and adds."""
     element = element_of(operation.result.type)
     assert isinstance(element, DType)
@@ -46,7 +46,7 @@ def compute_element(operation: Operation) -> DType:
 def emit_dot(frame: Frame, operation: Operation) -> None:
     """Emit a DOT: into the memory that its result has, or into new memory."""
     a, b, c = operation.operands
-    result, element = operation.result, compute_element(operation)
+    result, element = operation.result, _compute_element(operation)
     stored = frame.remember(result)
     # The sums lie in the result's own memory if that has their dtype: the result of a DOT that a loop carries may
     # lie where c lies (``plan.reuse``), and then nothing is copied.

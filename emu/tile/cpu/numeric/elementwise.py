@@ -8,7 +8,7 @@ LLVM assume that there are no NaN or infinities.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -23,35 +23,17 @@ from emu.tile.cpu.numeric.vector_builder import (
     FLOAT,
     I64,
     VectorBuilder,
-    constant,
     declare,
-    from_memory,
     intrinsic,
-    iota,
     lanes_of,
     mangle,
-    memory_type,
     number,
-    register_type,
-    splat,
-    to_memory,
     vector,
 )
 from emu.tile.ir import Attribute
 from emu.tile.llvm import Register
 from emu.tile.ops import BINARY, BITWISE, COMPARISONS, FLOAT_BINARY, FLOAT_UNARY, Code
 from emu.tile.types import BF16, F16, F64, U64, DType, Kind, Pointer, ScalarType
-
-__all__ = [
-    "constant",
-    "emit",
-    "from_memory",
-    "iota",
-    "memory_type",
-    "register_type",
-    "splat",
-    "to_memory",
-]
 
 _SIGNS = {
     Code.EQ: "==",
@@ -113,13 +95,31 @@ def emit(
     emitter = _emitter(code, dtype)
     if emitter is None:
         raise ValueError(f"code must be an element-wise operation of {dtype}, but got {code.name}")
-    flags = ("contract",) if contract else ()
-    return emitter(lanes, code, dtype, values, attributes, flags)
+    propagate_nan, flags = bool(attributes.get("propagate_nan")), ("contract",) * contract
+    return emitter(_Task(lanes, code, dtype, values, propagate_nan, flags))
 
 
-_Emitter = Callable[
-    [VectorBuilder, Code, DType, Sequence[Any], Mapping[str, Any], tuple[str, ...]], Any
-]
+class _Task(NamedTuple):
+    """An operation to emit, whose operands have one dtype.
+
+    Attributes:
+        lanes: Where the code goes, and how many lanes.
+        code: From the arithmetic part of ``ops.ELEMENTWISE``.
+        dtype: Dtype of the operands; of pointers u64.
+        values: Registers of the operands.
+        propagate_nan: For MIN and MAX: NaN wins over numbers.
+        flags: LLVM's fast-math flags for what may be contracted.
+    """
+
+    lanes: VectorBuilder
+    code: Code
+    dtype: DType
+    values: Sequence[Register]
+    propagate_nan: bool
+    flags: tuple[str, ...]
+
+
+_Emitter = Callable[[_Task], Register]
 
 
 def _emitter(code: Code, dtype: DType) -> _Emitter | None:
@@ -147,17 +147,10 @@ def _advance(
     return builder.add(address, builder.mul(offset, number(wide, pointer.element.bytes)))
 
 
-def _sign(
-    lanes: VectorBuilder,
-    code: Code,
-    dtype: DType,
-    values: Sequence[Register],
-    attributes: Mapping[str, Attribute],
-    flags: tuple[str, ...],
-) -> Register:
+def _sign(task: _Task) -> Register:
     """``neg``, ``not``, ``abs``: of floats by their sign bit alone."""
-    del attributes, flags
-    build, (value,) = lanes.builder, values
+    lanes, code, dtype, (value,), *_ = task
+    build = lanes.builder
     if code is Code.NOT:
         if dtype.is_float:
             raise ValueError(f"code must be an element-wise operation of {dtype}, but got NOT")
@@ -199,17 +192,10 @@ def _compare(
     return build.fcmp_ordered(sign, *values)
 
 
-def _boolean(
-    lanes: VectorBuilder,
-    code: Code,
-    dtype: DType,
-    values: Sequence[Register],
-    attributes: Mapping[str, Attribute],
-    flags: tuple[str, ...],
-) -> Register:
+def _boolean(task: _Task) -> Register:
     """Integers of one bit."""
-    del dtype, attributes, flags
-    build, a, b = lanes.builder, values[0], values[1]
+    lanes, code, _, (a, b), *_ = task
+    build = lanes.builder
     if code in (Code.ADD, Code.SUB, Code.XOR):
         return build.xor(a, b)
     if code in (Code.MUL, Code.DIV, Code.MIN, Code.AND):
@@ -223,16 +209,9 @@ def _boolean(
     )  # the rest of a division by 1 or by 0, and both shifts
 
 
-def _integer(
-    lanes: VectorBuilder,
-    code: Code,
-    dtype: DType,
-    values: Sequence[Register],
-    attributes: Mapping[str, Attribute],
-    flags: tuple[str, ...],
-) -> Register:
-    del attributes, flags
-    build, a, b = lanes.builder, values[0], values[1]
+def _integer(task: _Task) -> Register:
+    lanes, code, dtype, (a, b), *_ = task
+    build = lanes.builder
     if code in (Code.DIV, Code.REM):
         return _divide(lanes, code, dtype, a, b)
     if code in (Code.MIN, Code.MAX):
@@ -336,22 +315,16 @@ def _quotient_64(
     return unlikely(lanes, build.or_(*large), quotient, one_by_one)
 
 
-def _float(
-    lanes: VectorBuilder,
-    code: Code,
-    dtype: DType,
-    values: Sequence[Register],
-    attributes: Mapping[str, Attribute],
-    flags: tuple[str, ...],
-) -> Register:
+def _float(task: _Task) -> Register:
+    lanes, code, dtype, values, propagate_nan, _ = task
     if not dtype.is_narrow:
-        return _wide_float(lanes, code, dtype, values, attributes, flags)
+        return _wide_float(task)
     wide = [widen(lanes, value, dtype) for value in values]
     if code in (Code.MIN, Code.MAX):
-        return _narrow_extremum(lanes, code, values, wide, bool(attributes.get("propagate_nan")))
+        return _narrow_extremum(lanes, code, values, wide, propagate_nan)
     if code in _EXACT and dtype != BF16:
         return narrow(lanes, _integral(lanes, code, wide[0]), dtype)
-    result = _wide_float(lanes, code, dtype, wide, attributes, ())
+    result = _wide_float(task._replace(values=wide, flags=()))
     if code in _EXACT:
         return narrow_exact(lanes, result, dtype)
     return narrow(lanes, result, dtype)
@@ -392,15 +365,9 @@ def _narrow_extremum(
     return build.select(first, *values)
 
 
-def _wide_float(
-    lanes: VectorBuilder,
-    code: Code,
-    dtype: DType,
-    values: Sequence[Register],
-    attributes: Mapping[str, Attribute],
-    flags: tuple[str, ...],
-) -> Register:
+def _wide_float(task: _Task) -> Register:
     """On f32 or f64."""
+    lanes, code, dtype, values, propagate_nan, flags = task
     build = lanes.builder
     if code is Code.FMA:
         return intrinsic(build, "fma", values)
@@ -409,7 +376,7 @@ def _wide_float(
     if code is Code.SQRT:
         return intrinsic(build, "sqrt", values)
     if code in (Code.MIN, Code.MAX):
-        name = code.name.lower() + ("imum" if attributes.get("propagate_nan") else "num")
+        name = code.name.lower() + ("imum" if propagate_nan else "num")
         return intrinsic(build, name, values, flags=("nsz",))
     if code in FLOAT_UNARY or code in FLOAT_BINARY:
         return mathematics.emit(lanes, code, values, double=dtype == F64)

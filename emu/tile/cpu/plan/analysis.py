@@ -32,7 +32,7 @@ _INLINE_LIMIT = 12
 """Number of operations that an inline value may cost per use."""
 
 
-def is_unit_reshape(operation: Operation) -> bool:
+def _is_unit_reshape(operation: Operation) -> bool:
     """Return whether a RESHAPE only adds or drops axes of extent 1: then it is a view."""
     source, target = operation.operands[0].shape, operation.result.shape
     return [n for n in source if n != 1] == [n for n in target if n != 1]
@@ -41,7 +41,7 @@ def is_unit_reshape(operation: Operation) -> bool:
 def is_view(operation: Operation) -> bool:
     """Return whether results are read by reading the operand elsewhere."""
     if operation.code is Code.RESHAPE:
-        return is_unit_reshape(operation)
+        return _is_unit_reshape(operation)
     return operation.code in ops.VIEWS or operation.code is Code.AFTER
 
 

@@ -103,7 +103,7 @@ def by_lane(
     return outlined(lanes, f"each.{name}", body, values, inline=False)
 
 
-def any_lane(lanes: VectorBuilder, condition: Register) -> Register:
+def _any_lane(lanes: VectorBuilder, condition: Register) -> Register:
     """Return whether a condition holds in any lane."""
     if lanes.count is None:
         return condition
@@ -120,7 +120,7 @@ def unlikely(
     """
     build = lanes.builder
     before = build.block
-    with build.if_then(any_lane(lanes, condition), likely=False):
+    with build.if_then(_any_lane(lanes, condition), likely=False):
         value = other()
         inside = build.block
     result = build.phi(usual.type)
