@@ -16,6 +16,8 @@ from emu.tile.types import (
     U64,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
 
 @pytest.mark.parametrize("source", DTYPES.values(), ids=str)
 def test_casts_round_once(compiled, make_case, source):

@@ -26,6 +26,9 @@ from emu.tile.types import (
     Pointer,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
 EXACT_FLOAT = {Code.SQRT, Code.FLOOR, Code.CEIL, Code.TRUNC, Code.RINT}
 
 

@@ -1,5 +1,7 @@
 """Constants in registers."""
 
+import pytest
+
 from emu.tile.cpu.numeric import vector_builder
 from emu.tile.types import (
     BF16,
@@ -8,6 +10,8 @@ from emu.tile.types import (
     I8,
     I32,
 )
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
 def test_constants_are_rounded_or_wrap():
