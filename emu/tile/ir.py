@@ -46,7 +46,7 @@ __all__ = [
 
 
 Attribute: TypeAlias = Any
-"""What an operation knows besides its operands: a bool, number or string, or a tuple of these. ``ops.Code`` says which."""
+"""Attribute of an operation: a bool, number or string, or a tuple of these; ``ops.Code`` says which."""
 
 
 class TileError(Exception):

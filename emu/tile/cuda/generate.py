@@ -14,7 +14,7 @@ from emu.tile.types import DType, Pointer
 from emu.tile.verify import verify
 
 TRAILING = ("grid_x", "grid_y", "grid_z", "status", "scratch")
-"""What a kernel takes behind its arguments: three i32, two addresses."""
+"""Parameters of a generated kernel behind its own: three i32, two addresses."""
 
 _SCALARS = re.compile(r"(?<![.\w])(?:u?int(?:8|16|32|64)|float32|float64)(?=\()")
 _CALLS = re.compile(r"\b([a-z][a-z0-9_]*)\(")

@@ -21,7 +21,7 @@ from emu.tile.cuda.floats import FORMATS
 from emu.tile.types import DTYPES, DType, Kind
 
 Scalar: TypeAlias = Any
-"""What a register of a kernel holds: a NumPy scalar of its dtype, or a bool; literals are Python's numbers."""
+"""Content of a kernel's register: a NumPy scalar of its dtype, or a bool; literals are Python's numbers."""
 
 DeviceFunction: TypeAlias = Callable[..., Scalar]
 
@@ -312,7 +312,7 @@ def _cas(dtype: DType) -> Callable[[Scalar, Scalar, Scalar], Scalar]:
 
 
 def address(pointer: Scalar, offset: Scalar, size: Scalar) -> Scalar:
-    """Return a pointer moved by elements of so many bytes."""
+    """Return a pointer moved by a number of elements of some size in bytes."""
     return wrap(int(pointer) + int(offset) * int(size), DTYPES["i64"])
 
 

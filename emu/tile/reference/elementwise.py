@@ -292,4 +292,4 @@ ELEMENTWISE: dict[Code, Pure] = {
     Code.FMA: _fma,
     Code.PTR_ADD: _pointer_add,
 }
-"""What each element-by-element operation means."""
+"""Definition of each element-wise operation."""

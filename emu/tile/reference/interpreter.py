@@ -177,7 +177,7 @@ ONE_RESULT: dict[Code, Pure] = {
     Code.ATOMIC_RMW: memory.atomic_rmw,
     Code.ATOMIC_CAS: memory.atomic_cas,
 }
-"""What needs the operands' values alone, and has one result."""
+"""Operations that need nothing but the values of their operands, and have one result."""
 
 Results: TypeAlias = Sequence[Array]
 
@@ -270,4 +270,4 @@ OTHER: dict[Code, Callable[[Program, Operation, list[Array], Frame], Results]] =
     Code.ASSERT: _assert,
     Code.PRINT: _print,
 }
-"""What needs more than the operands' values: the program, memory, regions."""
+"""Operations that need more than the values of their operands: the program, memory, regions."""

@@ -114,4 +114,4 @@ SHAPES: dict[Code, Pure] = {
     Code.AFTER: _after,
     Code.JOIN_TOKENS: _join_tokens,
 }
-"""What each of them means, but for SPLIT, which has two results."""
+"""Definition of each of them except SPLIT, which has two results."""

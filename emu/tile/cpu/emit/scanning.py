@@ -91,7 +91,7 @@ class _RowScan:
         return values
 
     def _before(self, lane: int, distance: int) -> int:
-        """Return the lane that comes so many places before another; -1 if there is none."""
+        """Return the lane that comes ``distance`` places before another; -1 if there is none."""
         other = lane + distance if self._reverse else lane - distance
         return other if 0 <= other < self._count else -1
 

@@ -296,7 +296,7 @@ def _by_float(lanes: VectorBuilder, dtype: DType, a: Register, b: Register) -> R
 def _quotient_64(
     lanes: VectorBuilder, dtype: DType, name: str, a: Register, b: Register
 ) -> Register:
-    """By f64 where no operand of any lane has more than 52 bits; else lane by lane."""
+    """Divide as f64 if no operand of any lane has more than 52 bits, else lane by lane."""
     build = lanes.builder
     offset = 1 << 52 if dtype.is_signed else 0
     limit = lanes.i64(offset + (1 << 52))

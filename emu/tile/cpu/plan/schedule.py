@@ -1,4 +1,4 @@
-"""Which operations run in one loop: loop fusion of a stretch of straight-line code.
+"""Loop fusion of a stretch of straight-line code: the operations that run in one loop.
 
 Each element-wise operation, load, store and reduction of a stretch gets a *fusion level*; operations of one level
 and one shape share one loop nest, a :class:`Group`. Operations that are no loop over elements (scalars, products,

@@ -1,4 +1,4 @@
-"""What the functions share: how one is kept out of its caller, and how floats are scaled by powers of two.
+"""Parts that the functions share: code that lies outside of the caller, and floats scaled by powers of two.
 
 The coefficients in these modules are minimax fits (Remez exchange in 40 digits, then rounded); what is
 said beside them is the relative error that they leave in the function over the interval. The functions

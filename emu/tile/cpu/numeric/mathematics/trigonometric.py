@@ -239,7 +239,7 @@ def _tan_large(lanes: VectorBuilder, x: Register) -> Register:
 
 
 def _arc(lanes: VectorBuilder, x: Register) -> tuple[Register, Register]:
-    """Where |x| <= 1/2 asin(|x|), elsewhere acos(|x|): that, and whether it is elsewhere."""
+    """Return asin(|x|) where |x| <= 1/2, else acos(|x|), and whether it is the latter."""
     build = lanes.builder
     size = lanes.abs(x)
     far = build.fcmp_ordered(">", size, lanes.f64(0.5))
