@@ -201,31 +201,6 @@ def test_a_loop_that_computes_much_says_nothing(monkeypatch):
     assert all(not any(spin.same for spin in spins) for spins in said)
 
 
-def test_what_a_loop_waits_for_is_found_through_tiles_branches_and_carried_values():
-    k = Kernel()
-    b = k.builder
-    flags = k.pointer(np.zeros(1, np.int32))
-
-    def missing(_):
-        tile = b.load(b.ptr_add(b.splat(flags, (8,)), b.arange(0, 8)))
-        (total,) = b.reduce([tile], 0, lambda x, y: [b.binary(Code.ADD, x, y)])
-        return [b.compare(Code.LT, total, k.number(8)), total]
-
-    b.while_([k.number(0)], k.region(missing, I32), k.region(lambda v: [v], I32))
-
-    def again(done):
-        return [b.compare(Code.EQ, done, k.number(0)), done]
-
-    b.while_([k.number(0)], k.region(again, I32), k.region(lambda _: [b.load(flags)], I32))
-    b.return_()
-    kernel = cpu.compile(k.module)
-    assert [[read.by_address for read in loop.reads] for loop in kernel.loops] == [[False], [True]]
-    flags = np.ones(8, np.int32)
-    address, alive = pack(kernel, [flags.ctypes.data])
-    kernel.launch(address)
-    assert alive
-
-
 def test_kernels_that_were_saved_still_name_their_loops():
     kernel = spinning()
     again = cpu.Kernel.from_bytes(kernel.to_bytes())

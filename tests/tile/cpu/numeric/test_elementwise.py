@@ -5,12 +5,11 @@ import itertools
 import numpy as np
 import pytest
 from llvmlite import ir
+from tile_samples import HASWELL, _random, _specials, assert_same, reference, samples
 
 from emu.tile.cpu import native
-from emu.tile.cpu.numeric import elementwise
-from emu.tile.ir import Operation, Value
+from emu.tile.cpu.numeric import elementwise, vector_builder
 from emu.tile.ops import BINARY, BITWISE, COMPARISONS, FLOAT_BINARY, FLOAT_UNARY, UNARY, Code
-from emu.tile.reference.elementwise import ELEMENTWISE
 from emu.tile.types import (
     BF16,
     DTYPES,
@@ -27,11 +26,10 @@ from emu.tile.types import (
     Pointer,
 )
 
-EXACT_FLOAT = {Code.SQRT, Code.FLOOR, Code.CEIL, Code.TRUNC, Code.RINT}
-# NumPy warns of overflow and NaN, which are meant
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
-HASWELL = native.Target("haswell", "")
+
+EXACT_FLOAT = {Code.SQRT, Code.FLOOR, Code.CEIL, Code.TRUNC, Code.RINT}
 
 
 def codes_of(dtype):
@@ -40,44 +38,6 @@ def codes_of(dtype):
     if dtype.is_float:
         return sorted(all_ - BITWISE - {Code.NOT} - FLOAT_BINARY - (FLOAT_UNARY - EXACT_FLOAT))
     return sorted(all_ - FLOAT_BINARY - FLOAT_UNARY - {Code.FMA})
-
-
-def _specials(dtype):
-    if dtype.is_float:
-        info = np.finfo(dtype.numpy) if dtype in (F16, F32, F64) else None
-        values = [0.0, 1.0, 1.5, 2.0, 3.0, 0.1, 0.5, 2.5, 3.5, 100.3, 448.0, 464.0, 480.0]
-        values += [65504.0, 65520.0, 255.9, 2.0**31, 2.0**32, 2.0**63, 2.0**64, 1e30, 1e300]
-        values += [2.0**-9, 2.0**-10, 1.5 * 2**-10, 2.0**-24, 2.0**-25, 2.0**-133, 1e-42, 1e-310]
-        values += [float("inf"), float("nan")]
-        if info is not None:
-            values += [float(info.max), float(info.tiny), float(info.smallest_subnormal)]
-        values = np.array(values + [-v for v in values], np.float64)
-        return values.astype(dtype.numpy)
-    limits = np.iinfo(dtype.numpy)
-    values = {0, 1, 2, 3, 7, 15, 31, 32, 63, 64, 100, -1, -2, -7, -32}
-    values |= {limits.min, limits.min + 1, limits.max, limits.max - 1, limits.max // 2 + 1}
-    values = sorted(v for v in values if limits.min <= v <= limits.max)
-    return np.array(values, dtype.numpy)
-
-
-def _random(dtype, count, seed):
-    random = np.random.default_rng(seed)
-    values = np.frombuffer(random.bytes(count * dtype.bytes), f"u{dtype.bytes}").copy()
-    some = random.random(count) < 0.4  # moderate numbers beside random bits
-    if dtype.is_float:
-        moderate = random.normal(0, 4, count).astype(dtype.numpy).view(values.dtype)
-    else:
-        moderate = random.integers(0, 100, count).astype(values.dtype)
-    return np.where(some, moderate, values).view(dtype.numpy)
-
-
-def samples(dtype, seed=0):
-    """Every value of a dtype of at most 16 bits; otherwise special and random ones."""
-    if dtype.kind is Kind.BOOL:
-        return np.array([False, True] * 20)
-    if dtype.bits <= 16:
-        return np.arange(1 << dtype.bits).astype(f"u{dtype.bytes}").view(dtype.numpy)
-    return np.concatenate([_specials(dtype), _random(dtype, 20_001, seed)])
 
 
 def pairs(dtype, count):
@@ -112,24 +72,6 @@ def test_division_of_long_integers_by_doubles_and_one_by_one(compiled, make_case
         a, b = a.astype(dtype.numpy), b.astype(dtype.numpy)
         for case, function in zip(cases, compiled(cases), strict=True):
             assert_same(function(a, b), reference(case, a, b), case.code.name, [a, b])
-
-
-def reference(case, *arrays):
-    operands = [Value(element) for element in case.operands]
-    operation = Operation(case.code, operands, [case.result], case.attributes)
-    return np.asarray(ELEMENTWISE[case.code](operation, *arrays))
-
-
-def assert_same(got, want, label, arrays):
-    assert got.dtype == want.dtype, label
-    same = got.view(f"u{got.itemsize}") == want.view(f"u{want.itemsize}")
-    if got.dtype.kind not in "biu":
-        wide, other = got.astype(np.float64), want.astype(np.float64)
-        same |= np.isnan(wide) & np.isnan(other)
-        if label.startswith(("MIN", "MAX")):
-            same |= wide == other  # -0 and +0
-    wrong = np.flatnonzero(~same)[:5]
-    assert not wrong.size, (label, [[a[i] for a in arrays] for i in wrong], got[wrong], want[wrong])
 
 
 def check(compiled, cases, lanes=32, target=None):
@@ -167,64 +109,6 @@ def test_any_number_of_lanes(compiled, make_case, lanes):
     check(compiled, cases, lanes)
 
 
-@pytest.mark.parametrize("source", DTYPES.values(), ids=str)
-def test_casts_round_once(compiled, make_case, source):
-    check_casts(compiled, make_case, source, None)
-
-
-@pytest.mark.parametrize("source", [I1, I32, I64, U64, F16, F32, F64], ids=str)
-def test_casts_round_once_without_avx512(compiled, make_case, source):
-    check_casts(compiled, make_case, source, HASWELL)
-
-
-def check_casts(compiled, make_case, source, target):
-    type_ = type(make_case(Code.CAST, source))
-    cases = [
-        type_(Code.CAST, (source,), result, {"rounding": rounding})
-        for result in DTYPES.values()
-        for rounding in ("rtne", "rtz")
-        if rounding == "rtne" or (source.is_float and result.is_float)
-    ]
-    x = cast_samples(source)
-    for case, function in zip(cases, compiled(cases, 32, target), strict=True):
-        label = f"CAST of {source} to {case.result}, {case.attributes}"
-        assert_same(function(x), reference(case, x), label, [x])
-
-
-def cast_samples(source):
-    """Values of a dtype, among them ties and near ties of every narrower one."""
-    x = samples(source)
-    if source.bits <= 16:
-        return x
-    if not source.is_float:
-        one = source.numpy.type(1)
-        powers = one << np.arange(source.bits - 1).astype(source.numpy)
-        ties = [powers + powers // n * m for n, m in ((256, 1), (128, 3), (512, 3), (8, 3))]
-        ties = np.concatenate(ties).astype(source.numpy)
-        return np.concatenate([x, powers, ties, ties + one, ties - one])
-    narrow = [d for d in DTYPES.values() if d.is_float and d.bits <= 16]
-    values = []
-    for dtype in narrow:
-        every = samples(dtype)[:: 1 if dtype.bits == 8 else 17].astype(np.float64)
-        every = np.sort(every[np.isfinite(every)])
-        ties = ((every[1:] + every[:-1]) / 2).astype(source.numpy)
-        zero, infinity = source.numpy.type(0), source.numpy.type(np.inf)
-        values += [every.astype(source.numpy), ties]
-        values += [np.nextafter(ties, zero), np.nextafter(ties, infinity)]
-    return np.concatenate([x, *values])
-
-
-def test_bitcasts_keep_the_bits(compiled, make_case):
-    type_ = type(make_case(Code.CAST, F32))
-    dtypes = [d for d in DTYPES.values() if d is not I1]
-    couples = [(a, b) for a in dtypes for b in dtypes if a.bits == b.bits]
-    cases = [type_(Code.BITCAST, (a,), b) for a, b in couples]
-    for case, function in zip(cases, compiled(cases), strict=True):
-        x = samples(case.operands[0])
-        x = x[~np.isnan(x.astype(np.float64))]
-        assert function(x).tobytes() == x.tobytes(), case
-
-
 def test_addresses_move_by_elements(compiled, make_case):
     type_ = type(make_case(Code.CAST, F32))
     for index, dtype in itertools.product(("i8", "u8", "i32", "u32", "i64"), (F16, F64, I1)):
@@ -247,18 +131,9 @@ def test_what_is_not_defined_for_a_dtype_is_refused(compiled, make_case):
         compiled([make_case(Code.NOT, F16)])
 
 
-def test_constants_are_rounded_or_wrap():
-    assert elementwise.constant(F16, 65520.0).constant == "0xH7C00"
-    assert elementwise.constant(BF16, 1.00390625).constant == "16256"
-    assert elementwise.constant(I8, 255).constant == "255"
-    assert elementwise.constant(I8, -1).constant == "255"
-    assert elementwise.constant(I1, 2).constant == "true"
-    assert str(elementwise.iota(I32, 3)).endswith("<i32 0, i32 1, i32 2>")
-
-
 def _text(code, element, **options):
     module = ir.Module("text")
-    type_ = elementwise.register_type(element, 16)
+    type_ = vector_builder.register_type(element, 16)
     function = ir.Function(module, ir.FunctionType(type_, [type_, type_]), "f")
     builder = ir.IRBuilder(function.append_basic_block())
     values = list(function.args)
@@ -286,10 +161,10 @@ def test_code_stays_in_vectors_and_in_its_block():
 
 def test_division_by_a_constant_is_left_to_llvm():
     module = ir.Module("text")
-    type_ = elementwise.register_type(I32, 16)
+    type_ = vector_builder.register_type(I32, 16)
     function = ir.Function(module, ir.FunctionType(type_, [type_]), "f")
     builder = ir.IRBuilder(function.append_basic_block())
-    seven = elementwise.constant(I32, 7, 16)
+    seven = vector_builder.constant(I32, 7, 16)
     builder.ret(elementwise.emit(builder, Code.DIV, {}, [I32, I32], I32, [function.args[0], seven]))
     assert "fdiv" not in str(module)
     assembly = native.to_assembly(str(module))

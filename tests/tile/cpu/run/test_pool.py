@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from tile_counting import counting
 from tile_cpu_runner import pack
 from tile_harness import Kernel
 
@@ -20,18 +21,6 @@ from emu.tile.types import I32
 @pytest.fixture(autouse=True)
 def _every_launch_is_worth_threads(monkeypatch):
     monkeypatch.setattr(pool, "WORTH_THREADS_NS", 0)
-
-
-def counting():
-    """A kernel that counts, for each program, how often it ran."""
-    k = Kernel()
-    b = k.builder
-    row = b.binary(Code.MUL, b.program_id(1), b.num_programs(0))
-    number = b.binary(Code.ADD, row, b.program_id(0))
-    out = k.pointer(np.zeros(1, np.int32))
-    b.atomic_rmw(Rmw.ADD, b.ptr_add(out, number), k.number(1))
-    b.return_()
-    return cpu.compile(k.module)
 
 
 def run_counting(kernel, threads, x=37, y=3):
@@ -164,21 +153,3 @@ def test_a_loop_sees_what_others_write():
     spinning.join(30)
     assert alive
     assert out[0] == 7
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("worth_ns", [0, 10**18])
-def test_what_bind_gives_runs_every_program_once(threads, worth_ns, monkeypatch):
-    monkeypatch.setattr(pool, "WORTH_THREADS_NS", worth_ns)
-    run = counting().bind(threads)
-    for _ in range(5):
-        out = np.zeros(37 * 3, np.int32)
-        run(37, 3, 1, [out.ctypes.data])
-        assert (out == 1).all()
-
-
-def test_bind_refuses_arguments_beyond_its_memory():
-    kernel = counting()
-    kernel.format = "q" * 8193
-    with pytest.raises(ValueError, match=r"at most 65536 bytes, but those of .* take 65544"):
-        kernel.bind(1)

@@ -1,4 +1,4 @@
-"""Text of the tile IR: modules survive being written and read, errors say where they are."""
+"""Modules survive being written and read; errors say where they are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tile_programs import programs
 from emu.tile.ir import Function, Location, Module, Operation, Region, Value
 from emu.tile.ops import Code
 from emu.tile.text import ParseError, parse_module, print_module
-from emu.tile.types import F64, I32
+from emu.tile.types import F64
 
 
 def bits(value: object) -> object:
@@ -76,6 +76,7 @@ def test_random_modules_survive_text(program: Program) -> None:
 
 
 names = st.text(max_size=8)
+
 places = st.builds(Location, names, st.integers(0, 99), st.integers(0, 99), names)
 
 
@@ -94,54 +95,6 @@ def test_names_locations_and_numbers_are_kept(
         k.builder.constant(number, F64).name = name
     module = k.program("p").module
     Same().modules(module, parse_module(print_module(module)))
-
-
-def test_the_text_is_the_documented_one() -> None:
-    k = Kernel()
-    pointer = k.argument(I32, 0, "n")
-    k.builder.location = Location("lib.py", 7, 5, "helper", Location("kernel.py", 3, 9))
-    row = k.builder.splat(pointer, (8,))
-    row.name = "row"
-    k.builder.location = None
-    (total,) = k.builder.reduce([row], 0, lambda a, b: [k.builder.binary(Code.ADD, a, b)])
-    total.name = "row"
-    k.builder.if_(k.number(1), k.region(list), k.region(list))
-    assert print_module(k.program("p").module).splitlines() == [
-        "func @kernel(%n: i32) {",
-        "  %row = splat %n : tile<8xi32> at #1",
-        "  %row#1 = reduce %row {axis = 0} : i32 (%0: i32, %1: i32) {",
-        "    %2 = add %0, %1 : i32",
-        "    yield %2",
-        "  }",
-        "  %3 = constant {value = 1} : i32",
-        "  if %3 () {",
-        "    yield",
-        "  } () {",
-        "    yield",
-        "  }",
-        "  return",
-        "}",
-        '#0 = "kernel.py":3:9',
-        '#1 = "lib.py":7:5 in "helper" called at #0',
-    ]
-
-
-def test_other_nans_keep_their_bits() -> None:
-    negative = math.copysign(math.nan, -1.0)
-    module = Module({"f": Function("f", Region())})
-    for number in (math.nan, negative, math.inf, -math.inf, 5e-324, -0.0):
-        constant = Operation(Code.CONSTANT, (), (F64,), {"value": number})
-        module.functions["f"].body.operations.append(constant)
-    text = print_module(module)
-    assert [line.split("= ")[2].split("}")[0] for line in text.splitlines()[1:-1]] == [
-        "nan",
-        "nan(0xfff8000000000000)",
-        "inf",
-        "-inf",
-        "5e-324",
-        "-0.0",
-    ]
-    Same().modules(module, parse_module(text))
 
 
 BROKEN = {
@@ -165,3 +118,21 @@ def test_errors_say_where(text: str) -> None:
     line, column, message = BROKEN[text]
     assert (error.value.line, error.value.column) == (line, column)
     assert str(error.value).startswith(f"{line}:{column}: {message}")
+
+
+def test_other_nans_keep_their_bits() -> None:
+    negative = math.copysign(math.nan, -1.0)
+    module = Module({"f": Function("f", Region())})
+    for number in (math.nan, negative, math.inf, -math.inf, 5e-324, -0.0):
+        constant = Operation(Code.CONSTANT, (), (F64,), {"value": number})
+        module.functions["f"].body.operations.append(constant)
+    text = print_module(module)
+    assert [line.split("= ")[2].split("}")[0] for line in text.splitlines()[1:-1]] == [
+        "nan",
+        "nan(0xfff8000000000000)",
+        "inf",
+        "-inf",
+        "5e-324",
+        "-0.0",
+    ]
+    Same().modules(module, parse_module(text))

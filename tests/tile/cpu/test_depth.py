@@ -1,4 +1,4 @@
-"""Threads of Python that compile and launch kernels at once."""
+"""The recursion limit while threads compile."""
 
 from __future__ import annotations
 
@@ -6,43 +6,11 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
-from tile_cpu_runner import pack
-from tile_harness import Kernel
+from tile_chains import chain, expected, result
 
 from emu.tile import cpu
 from emu.tile.cpu import compiling, depth
-from emu.tile.ops import Code
-
-
-def chain(length, constant=1):
-    """A kernel that adds a number ``length`` times: what it computes depends on a chain as long."""
-    k = Kernel()
-    b = k.builder
-    out = k.pointer(np.zeros(1, np.int32))
-    value = b.load(out)
-    for n in range(length):
-        code = Code.ADD if n % 2 else Code.XOR  # not to be folded into one
-        value = b.binary(code, value, k.number(constant))
-    b.store(out, value)
-    b.return_()
-    return k.module
-
-
-def expected(length, constant=1):
-    value = 0
-    for n in range(length):
-        value = value + constant if n % 2 else value ^ constant
-    return value
-
-
-def result(kernel):
-    out = np.zeros(1, np.int32)
-    address, alive = pack(kernel, [out.ctypes.data])
-    kernel.launch(address)
-    assert alive
-    return int(out[0])
 
 
 def test_compiling_leaves_the_recursion_limit_alone():
@@ -92,20 +60,3 @@ def test_a_limit_that_the_program_sets_meanwhile_stays():
         assert sys.getrecursionlimit() == before + 77
     finally:
         sys.setrecursionlimit(before)
-
-
-@pytest.mark.parametrize("same", [False, True], ids=["different kernels", "the same kernel"])
-def test_threads_compile_and_launch_at_once(same):
-    before = sys.getrecursionlimit()
-    start = threading.Barrier(4)
-
-    def work(number):
-        constant = 5 if same else number + 2
-        start.wait(30)
-        kernels = [cpu.compile(chain(length, constant)) for length in (1200, 40, 700)]
-        return [result(kernel) for kernel in kernels], constant
-
-    with ThreadPoolExecutor(4) as pool:
-        for got, constant in pool.map(work, range(4)):
-            assert got == [expected(length, constant) for length in (1200, 40, 700)]
-    assert sys.getrecursionlimit() == before

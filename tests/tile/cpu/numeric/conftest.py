@@ -8,7 +8,7 @@ import pytest
 from llvmlite import ir
 
 from emu.tile.cpu import native
-from emu.tile.cpu.numeric import elementwise
+from emu.tile.cpu.numeric import elementwise, vector_builder
 from emu.tile.ops import COMPARISONS, Code
 from emu.tile.types import I1, Pointer, ScalarType
 
@@ -45,10 +45,10 @@ def _loop(function, builder, start, stop, lanes, case, pointers):
     builder.position_at_end(body)
     values = []
     for element, pointer in zip(case.operands, pointers[:3], strict=False):
-        place = builder.gep(pointer, [index], source_etype=elementwise.memory_type(element))
-        loaded = builder.load(place, typ=elementwise.memory_type(element, lanes))
+        place = builder.gep(pointer, [index], source_etype=vector_builder.memory_type(element))
+        loaded = builder.load(place, typ=vector_builder.memory_type(element, lanes))
         loaded.align = 1
-        values.append(elementwise.from_memory(builder, element, loaded))
+        values.append(vector_builder.from_memory(builder, element, loaded))
     value = elementwise.emit(
         builder,
         case.code,
@@ -58,9 +58,9 @@ def _loop(function, builder, start, stop, lanes, case, pointers):
         values,
         contract=case.contract,
     )
-    assert value.type == elementwise.register_type(case.result, lanes)
-    place = builder.gep(pointers[-1], [index], source_etype=elementwise.memory_type(case.result))
-    builder.store(elementwise.to_memory(builder, case.result, value), place).align = 1
+    assert value.type == vector_builder.register_type(case.result, lanes)
+    place = builder.gep(pointers[-1], [index], source_etype=vector_builder.memory_type(case.result))
+    builder.store(vector_builder.to_memory(builder, case.result, value), place).align = 1
     index.add_incoming(builder.add(index, I64(lanes or 1)), builder.block)
     builder.branch(head)
     builder.position_at_end(done)
