@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
-
-from emu.accelerator.arrays import Array
+from emu.accelerator.arrays import Array, DType
 from emu.comm.errors import ArgumentError
 
 
@@ -23,7 +20,7 @@ def rename_arguments(error: Exception, names: Mapping[str, str]) -> ArgumentErro
     return ArgumentError(words.sub(lambda found: names[found[0]], str(error)))
 
 
-def check_option(name: str, value: Any, *allowed: Any) -> None:
+def check_option(name: str, value: object, *allowed: object) -> None:
     """Raise an error for a value of an option that is not implemented; it is never ignored.
 
     Raises:
@@ -34,14 +31,14 @@ def check_option(name: str, value: Any, *allowed: Any) -> None:
         raise ArgumentError(f"{name} must be {texts}, but got {value!r}")
 
 
-def check_dtype(name: str, array: Array, *allowed: Any) -> Array:
+def check_dtype(name: str, array: Array, *allowed: DType) -> Array:
     """Return ``array`` if its dtype is one of those allowed.
 
     Raises:
         ArgumentError: It has another.
     """
     if array.dtype not in allowed:
-        texts = ", ".join(str(np.dtype(one)) for one in allowed)
+        texts = ", ".join(str(one) for one in allowed)
         raise ArgumentError(f"{name} must have dtype {texts}, but got {array.dtype}")
     return array
 

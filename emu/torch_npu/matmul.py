@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 
-from emu.accelerator.arrays import Array, as_array, as_dtype, as_type_of, check_together
+from emu.accelerator.arrays import (
+    Array,
+    DType,
+    DTypeLike,
+    Tensor,
+    TensorT,
+    as_array,
+    as_dtype,
+    as_type_of,
+    check_together,
+)
 from emu.comm.errors import ArgumentError
 from emu.kernels.cast import cast
 from emu.kernels.elementwise.rows import scale_product
@@ -18,16 +27,16 @@ from emu.torch_npu.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT8, INT32
 
 
 def npu_quant_matmul(
-    x1: Any,
-    x2: Any,
-    scale: Any,
+    x1: TensorT,
+    x2: Tensor,
+    scale: Tensor,
     *,
-    offset: Any = None,
-    pertoken_scale: Any = None,
-    bias: Any = None,
-    output_dtype: Any = None,
-    group_sizes: Any = None,
-) -> Any:
+    offset: Tensor | None = None,
+    pertoken_scale: Tensor | None = None,
+    bias: Tensor | None = None,
+    output_dtype: DTypeLike | None = None,
+    group_sizes: None = None,
+) -> TensorT:
     """Multiply int8 matrices and scale the int32 sums: ``(x1 @ x2 + bias) * scale + offset``.
 
     The sums, ``bias`` included, are int32 and wrap. They are rounded to fp32; each of the steps
@@ -103,7 +112,7 @@ def _check_factors(left: Array, right: Array) -> tuple[int, int]:
     return left.shape[-2], right.shape[-1]
 
 
-def _vector(name: str, value: Any, n: int, *dtypes: np.dtype[Any]) -> Array:
+def _vector(name: str, value: object, n: int, *dtypes: DType) -> Array:
     array = check_dtype(name, as_array(name, value), *dtypes)
     if array.ndim > 1 or array.size not in (1, n):
         raise ArgumentError(
@@ -114,7 +123,7 @@ def _vector(name: str, value: Any, n: int, *dtypes: np.dtype[Any]) -> Array:
 
 
 def _scaled(
-    product: Array, columns: Array, rows: Array | None, added: Array | None, dtype: np.dtype[Any]
+    product: Array, columns: Array, rows: Array | None, added: Array | None, dtype: DType
 ) -> Array:
     if dtype == INT8:
         with np.errstate(all="ignore"):

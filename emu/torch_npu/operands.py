@@ -5,15 +5,30 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from emu.accelerator.arrays import Array, as_array, as_dtype, as_type_of, check_together
+from emu.accelerator.arrays import (
+    Array,
+    DType,
+    Tensor,
+    as_array,
+    as_dtype,
+    as_type_of,
+    check_together,
+)
 from emu.comm.errors import ArgumentError
 from emu.comm.world.array import SymmetricArray
 from emu.kernels.errors import ArgumentError as KernelArgumentError
 from emu.torch_npu.checks import rename_arguments
+
+T = TypeVar("T")
+
+Operand: TypeAlias = "Tensor | SymmetricArray"
+"""Operand of an operator that communicates: peers read a symmetric array in place."""
+Result: TypeAlias = Any
+"""Result of such an operator: a torch tensor for torch tensors, otherwise a NumPy array."""
 
 
 class TensorArguments:
@@ -22,7 +37,7 @@ class TensorArguments:
     A SymmetricArray stays one, since peers read it in place.
     """
 
-    def __init__(self, needed: Mapping[str, Any], **others: Any) -> None:
+    def __init__(self, needed: Mapping[str, Operand], **others: Operand | None) -> None:
         """Check that tensors are of one kind and on one device.
 
         Args:
@@ -40,7 +55,7 @@ class TensorArguments:
             for name, value in given.items()
         }
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Any:  # None for an optional tensor that was not given
         return self._arrays[name]
 
     def as_rows(self, name: str, beside: str = "") -> Any:
@@ -65,17 +80,17 @@ class TensorArguments:
         b, rows, columns = tensor.shape
         return as_local(tensor).reshape(b * rows, columns)
 
-    def result(self, array: Any) -> Any:
+    def result(self, array: Array | SymmetricArray | None) -> Result:
         """Return a result of the operator as the caller's type; None stays None."""
-        return None if array is None else as_type_of(array, self._leader)
+        return None if array is None else as_type_of(as_local(array), self._leader)
 
 
-def as_local(value: Any) -> Any:
+def as_local(value: T | SymmetricArray) -> T | Array:
     """Return the memory of a SymmetricArray on this PE, and other values unchanged."""
     return value.local if isinstance(value, SymmetricArray) else value
 
 
-def check_target(name: str, value: Any) -> Array:
+def check_target(name: str, value: object) -> Array:
     """Return the memory of a tensor that will be written in place.
 
     Raises:
@@ -99,7 +114,7 @@ def check_target(name: str, value: Any) -> Array:
     return array
 
 
-def check_supported(why: str, **arguments: tuple[Any, ...]) -> None:
+def check_supported(why: str, **arguments: tuple[object, ...]) -> None:
     """Check arguments of which only some values are supported.
 
     Args:
@@ -118,7 +133,7 @@ def check_supported(why: str, **arguments: tuple[Any, ...]) -> None:
         raise ArgumentError(f"{name} must be {names}, since {why}, but got {shown}")
 
 
-def _equals(value: Any, one: Any) -> bool:
+def _equals(value: Any, one: object) -> bool:
     """Return whether a value equals ``one``: None, an integer or a text, of the same type."""
     if not isinstance(one, int):
         return type(value) is type(one) and bool(value == one)
@@ -128,7 +143,7 @@ def _equals(value: Any, one: Any) -> bool:
         return False
 
 
-def optional_dtype(name: str, value: Any) -> np.dtype[Any] | None:
+def optional_dtype(name: str, value: object) -> DType | None:
     """Return a NumPy dtype for one of NumPy or torch, and None for None."""
     return None if value is None else as_dtype(name, value)
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from emu.accelerator.arrays import Array, as_array, as_dtype, as_type_of, check_together
+from emu.accelerator.arrays import (
+    Array,
+    DType,
+    DTypeLike,
+    Tensor,
+    TensorT,
+    as_array,
+    as_dtype,
+    as_type_of,
+    check_together,
+)
 from emu.comm.errors import ArgumentError
 from emu.comm.world.checks import check
 from emu.kernels import errors
@@ -20,13 +28,13 @@ _BLOCK = 1 << 16
 
 
 def npu_quantize(
-    input: Any,
-    scales: Any,
-    zero_points: Any,
-    dtype: Any,
+    input: TensorT,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    dtype: DTypeLike,
     axis: int = 1,
     div_mode: bool = True,
-) -> Any:
+) -> TensorT:
     """Quantise: ``clip(rint(input / scales + zero_points))``, or ``input * scales`` in its place.
 
     Every operation is fp32 and rounded separately, halves go to even, NaN to 0.
@@ -82,7 +90,7 @@ def npu_quantize(
 
 
 def _quantize(
-    x: Array, scale: Array, zero: Array | None, along: int, multiply: bool, dtype: np.dtype[Any]
+    x: Array, scale: Array, zero: Array | None, along: int, multiply: bool, dtype: DType
 ) -> Array:
     """Quantise to a dtype that the kernel does not write; the arguments are checked."""
     moved = np.moveaxis(x, along, -1) if x.ndim else x.reshape(1)
@@ -116,8 +124,12 @@ def _quantize_block(
 
 
 def npu_dynamic_quant(
-    x: Any, *, smooth_scales: Any = None, group_index: Any = None, dst_type: Any = None
-) -> tuple[Any, Any]:
+    x: TensorT,
+    *,
+    smooth_scales: Tensor | None = None,
+    group_index: Tensor | None = None,
+    dst_type: DTypeLike | None = None,
+) -> tuple[TensorT, TensorT]:
     """Quantise each row along the last axis to int8 by its own scale, ``max(abs(row)) / 127``.
 
     The values are ``rint(x / scale)`` in fp32. A row of zeros gets scale 0 and zeros; a row with an
@@ -158,7 +170,7 @@ def npu_dynamic_quant(
     return as_type_of(result, x), as_type_of(scales, x)
 
 
-def _smooth(values: Array, smooth_scales: Any, group_index: Any) -> Array:
+def _smooth(values: Array, smooth_scales: Tensor, group_index: Tensor | None) -> Array:
     """Return the rows in fp32, each times the factors of its group."""
     width = values.shape[-1]
     factors = check_dtype("smooth_scales", as_array("smooth_scales", smooth_scales), values.dtype)
@@ -181,8 +193,13 @@ def _smooth(values: Array, smooth_scales: Any, group_index: Any) -> Array:
 
 
 def npu_anti_quant(
-    x: Any, scale: Any, *, offset: Any = None, dst_dtype: Any = None, src_dtype: Any = None
-) -> Any:
+    x: TensorT,
+    scale: Tensor,
+    *,
+    offset: Tensor | None = None,
+    dst_dtype: DTypeLike | None = None,
+    src_dtype: DTypeLike | None = None,
+) -> TensorT:
     """Dequantise int8: ``(x + offset) * scale`` in fp32, then rounded once.
 
     Args:

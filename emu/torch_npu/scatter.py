@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from emu.accelerator.arrays import Array, as_array, as_type_of, bump_version, check_together
+from emu.accelerator.arrays import (
+    Array,
+    Tensor,
+    TensorT,
+    as_array,
+    as_type_of,
+    bump_version,
+    check_together,
+)
 from emu.comm.errors import ArgumentError
 from emu.comm.world.checks import check
 from emu.kernels import errors
@@ -24,18 +31,18 @@ _NAMES = {"target": "self", "scales": "quant_scales", "zero_points": "quant_zero
 
 
 def npu_quant_scatter_(
-    self: Any,
-    indices: Any,
-    updates: Any,
-    quant_scales: Any,
-    quant_zero_points: Any = None,
+    self: TensorT,
+    indices: Tensor,
+    updates: Tensor,
+    quant_scales: Tensor,
+    quant_zero_points: Tensor | None = None,
     axis: int = 0,
     quant_axis: int = 1,
     reduce: str = "update",
     *,
     align: int | None = 32,
     overlap: str = "refuse",
-) -> Any:
+) -> TensorT:
     """Quantise ``updates`` and write each row into a segment of ``self``, in place.
 
     With ``q = clip(rint(updates / quant_scales + quant_zero_points), -128, 127)``, every operation in
@@ -79,18 +86,18 @@ def npu_quant_scatter_(
 
 
 def npu_quant_scatter(
-    self: Any,
-    indices: Any,
-    updates: Any,
-    quant_scales: Any,
-    quant_zero_points: Any = None,
+    self: TensorT,
+    indices: Tensor,
+    updates: Tensor,
+    quant_scales: Tensor,
+    quant_zero_points: Tensor | None = None,
     axis: int = 0,
     quant_axis: int = 1,
     reduce: str = "update",
     *,
     align: int | None = 32,
     overlap: str = "refuse",
-) -> Any:
+) -> TensorT:
     """Return a dense copy of ``self`` with quantised updates written into it.
 
     ``self`` is unchanged; otherwise :func:`npu_quant_scatter_`, whose arguments and errors these are.
@@ -112,17 +119,17 @@ def npu_quant_scatter(
 class _QuantScatter:
     """Arguments of :func:`npu_quant_scatter_` except ``self``."""
 
-    indices: Any
-    updates: Any
-    quant_scales: Any
-    quant_zero_points: Any
+    indices: Tensor
+    updates: Tensor
+    quant_scales: Tensor
+    quant_zero_points: Tensor | None
     axis: int
     quant_axis: int
     reduce: str
     align: int | None
     overlap: str
 
-    def write(self, given: Any, target: Array) -> None:
+    def write(self, given: Tensor, target: Array) -> None:
         """Check the arguments and write to ``target``, the memory of ``given`` or a copy of it."""
         operands = {
             "indices": self.indices,
@@ -156,8 +163,8 @@ class _QuantScatter:
 
 
 def npu_scatter_nd_update_(
-    self: Any, indices: Any, updates: Any, *, overlap: str = "refuse"
-) -> Any:
+    self: TensorT, indices: Tensor, updates: Tensor, *, overlap: str = "refuse"
+) -> TensorT:
     """Write slices of ``updates`` to the places that ``indices`` name: ``self[indices] = updates``.
 
     The last axis of ``indices`` holds places: ``self[tuple(indices[i])] = updates[i]``, where i may be
@@ -184,7 +191,9 @@ def npu_scatter_nd_update_(
     return self
 
 
-def npu_scatter_nd_update(self: Any, indices: Any, updates: Any, *, overlap: str = "refuse") -> Any:
+def npu_scatter_nd_update(
+    self: TensorT, indices: Tensor, updates: Tensor, *, overlap: str = "refuse"
+) -> TensorT:
     """Return a dense copy of ``self`` with slices written into it; see :func:`npu_scatter_nd_update_`.
 
     Returns:
@@ -196,7 +205,7 @@ def npu_scatter_nd_update(self: Any, indices: Any, updates: Any, *, overlap: str
     return as_type_of(target, self)
 
 
-def _scatter_nd(target: Array, indices: Any, updates: Any, overlap: str) -> None:
+def _scatter_nd(target: Array, indices: Tensor, updates: Tensor, overlap: str) -> None:
     check_option("overlap", overlap, "refuse", "last")
     places = _indices("indices", as_array("indices", indices))
     rows = as_array("updates", updates)
@@ -218,11 +227,11 @@ def _scatter_nd(target: Array, indices: Any, updates: Any, overlap: str) -> None
 
 
 def npu_scatter_pa_kv_cache(
-    key: Any,
-    value: Any,
-    key_cache: Any,
-    value_cache: Any,
-    slot_mapping: Any,
+    key: Tensor,
+    value: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    slot_mapping: Tensor,
     *,
     overlap: str = "refuse",
 ) -> None:
