@@ -54,7 +54,7 @@ def is_tensor(value: object) -> TypeGuard[torch.Tensor]:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def as_array(name: str, value: object, *, detach: bool = False) -> Array:
+def as_array(name: str, value: Any, *, detach: bool = False) -> Array:
     """Return a NumPy array of the elements of ``value``, in the same memory.
 
     Args:
@@ -140,7 +140,7 @@ _shared: dict[torch.dtype, DType] = {}
 def as_type_of(array: Array, source: Array | SymmetricArray) -> Array: ...
 @overload
 def as_type_of(array: Array, source: torch.Tensor) -> torch.Tensor: ...
-def as_type_of(array: Array, source: object) -> object:
+def as_type_of(array: Array, source: Any) -> object:
     """Return ``array`` as the type of ``source``: the array itself, or a tensor over its memory.
 
     Args:
