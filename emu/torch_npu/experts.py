@@ -20,6 +20,7 @@ from emu.mc2 import (
     moe_distribute_combine,
     moe_distribute_dispatch,
 )
+from emu.torch_npu.dtypes import FLOAT32, INT32, INT64
 from emu.torch_npu.operands import Operand, Result, TensorArguments, check_supported
 from emu.torch_npu.process_groups import check_rank, find_group
 
@@ -203,15 +204,15 @@ def npu_moe_distribute_dispatch(
         expert_token_nums_type=expert_token_nums_type, global_bs=global_bs,
     )  # fmt: skip
     # torch_npu has a fixed number of results: the absent ones are empty tensors.
-    dynamic = np.empty(0, np.float32) if got.dynamic_scales is None else got.dynamic_scales
+    dynamic = np.empty(0, FLOAT32) if got.dynamic_scales is None else got.dynamic_scales
     return (
         given.result(got.expand_x),
         given.result(dynamic),
         given.result(got.expand_idx),
         given.result(got.expert_token_nums),
         given.result(got.ep_recv_counts),
-        given.result(np.empty(0, np.int32)),
-        given.result(np.empty(0, np.float32)),
+        given.result(np.empty(0, INT32)),
+        given.result(np.empty(0, FLOAT32)),
     )
 
 
@@ -335,7 +336,7 @@ def _check_counts_on_host(send_counts_tensor: object, recv_counts_tensor: object
 def _counts(name: str, value: object) -> Array:
     """Return counts, a sequence of integers, as an array."""
     if isinstance(value, list | tuple):
-        return np.array([check.integer(f"{name}[{i}]", n) for i, n in enumerate(value)], np.int64)
+        return np.array([check.integer(f"{name}[{i}]", n) for i, n in enumerate(value)], INT64)
     return as_array(name, value)
 
 

@@ -23,12 +23,12 @@ from emu.mc2 import (
     matmul_all_to_all,
     matmul_reduce_scatter,
 )
+from emu.torch_npu.checks import caller_names
 from emu.torch_npu.operands import (
     Operand,
     Result,
     TensorArguments,
     as_local,
-    caller_names,
     check_supported,
     check_target,
     optional_dtype,

@@ -18,11 +18,12 @@ from emu.accelerator.arrays import (
     check_together,
 )
 from emu.comm.errors import ArgumentError
+from emu.comm.world.checks import check
 from emu.kernels.cast import cast
 from emu.kernels.elementwise.rows import scale_product
 from emu.kernels.matmul import matmul
 from emu.kernels.quant import quantize
-from emu.torch_npu.checks import check_dtype, check_option, check_shape
+from emu.torch_npu.checks import check_dtype
 from emu.torch_npu.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT8, INT32
 
 
@@ -63,7 +64,7 @@ def npu_quant_matmul(
     check_together(
         x1=x1, x2=x2, scale=scale, offset=offset, pertoken_scale=pertoken_scale, bias=bias
     )
-    check_option("group_sizes", group_sizes, None)
+    check.one_of("group_sizes", group_sizes, (None,))
     wanted = INT8 if output_dtype is None else as_dtype("output_dtype", output_dtype)
     if wanted not in (INT8, FLOAT16, BFLOAT16, FLOAT32):
         raise ArgumentError(
@@ -80,7 +81,7 @@ def npu_quant_matmul(
     rows = None
     if pertoken_scale is not None:
         rows = check_dtype("pertoken_scale", as_array("pertoken_scale", pertoken_scale), FLOAT32)
-        check_shape("pertoken_scale", rows, (m,))
+        check.array_shape("pertoken_scale", rows, (m,))
         if wanted == INT8 or added is not None:
             raise ArgumentError(
                 "pertoken_scale must be None where the result is int8 or there is an offset, but got "
@@ -88,7 +89,7 @@ def npu_quant_matmul(
             )
     start = None
     if bias is not None:
-        start = check_shape("bias", check_dtype("bias", as_array("bias", bias), INT32), (n,))
+        start = check.array_shape("bias", check_dtype("bias", as_array("bias", bias), INT32), (n,))
     product = matmul(left, right, bias=start)
     return as_type_of(_scaled(product, columns, rows, added, wanted), x1)
 

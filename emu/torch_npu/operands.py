@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -20,8 +19,7 @@ from emu.accelerator.arrays import (
 )
 from emu.comm.errors import ArgumentError
 from emu.comm.world.array import SymmetricArray
-from emu.kernels.errors import ArgumentError as KernelArgumentError
-from emu.torch_npu.checks import rename_arguments
+from emu.comm.world.checks import check
 
 T = TypeVar("T")
 
@@ -99,8 +97,7 @@ def check_target(name: str, value: object) -> Array:
     array = as_local(value)
     if not isinstance(array, np.ndarray):
         array = as_array(name, array)
-    if not array.flags.writeable:
-        raise ArgumentError(f"{name} must be writable, but got a read-only array")
+    check.writable(name, array)
     # From the innermost axis out, each stride must step over everything that the inner axes reach.
     axes = sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1)
     reach = array.itemsize
@@ -146,17 +143,3 @@ def _equals(value: Any, one: object) -> bool:
 def optional_dtype(name: str, value: object) -> DType | None:
     """Return a NumPy dtype for one of NumPy or torch, and None for None."""
     return None if value is None else as_dtype(name, value)
-
-
-@contextmanager
-def caller_names(names: Mapping[str, str], without: str = "") -> Iterator[None]:
-    """Raise errors of the block with the caller's names of the arguments.
-
-    Args:
-        names: The caller's name for each argument that has another in the block.
-        without: Text to be left out of the errors.
-    """
-    try:
-        yield
-    except KernelArgumentError as error:
-        raise ArgumentError(str(rename_arguments(error, names)).replace(without, "")) from None

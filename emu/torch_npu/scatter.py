@@ -17,15 +17,10 @@ from emu.accelerator.arrays import (
 )
 from emu.comm.errors import ArgumentError
 from emu.comm.world.checks import check
-from emu.kernels import errors
 from emu.kernels.quant import quant_scatter
 from emu.kernels.strided.operands import check_target
-from emu.torch_npu.checks import (
-    check_dtype,
-    check_option,
-    check_shape,
-    rename_arguments,
-)
+from emu.torch_npu.checks import caller_names, check_dtype
+from emu.torch_npu.dtypes import INT32, INT64
 
 _NAMES = {"target": "self", "scales": "quant_scales", "zero_points": "quant_zero_points"}
 
@@ -138,7 +133,7 @@ class _QuantScatter:
             "quant_zero_points": self.quant_zero_points,
         }
         check_together(self=given, **operands)
-        check_option("reduce", self.reduce, "update")
+        check.one_of("reduce", self.reduce, ("update",))
         # Quantised values have no gradient, so that operands which require one are read as they are.
         zero = self.quant_zero_points
         if zero is not None:
@@ -149,7 +144,7 @@ class _QuantScatter:
             as_array("quant_scales", self.quant_scales, detach=True),
             zero,
         )
-        try:
+        with caller_names(_NAMES):
             quant_scatter(
                 target,
                 *arrays,
@@ -158,8 +153,6 @@ class _QuantScatter:
                 align=None if self.align is None else check.integer("align", self.align),
                 overlap=self.overlap,
             )
-        except errors.ArgumentError as error:
-            raise rename_arguments(error, _NAMES) from None
 
 
 def npu_scatter_nd_update_(
@@ -206,7 +199,7 @@ def npu_scatter_nd_update(
 
 
 def _scatter_nd(target: Array, indices: Tensor, updates: Tensor, overlap: str) -> None:
-    check_option("overlap", overlap, "refuse", "last")
+    check.one_of("overlap", overlap, ("refuse", "last"))
     places = _indices("indices", as_array("indices", indices))
     rows = as_array("updates", updates)
     depth = places.shape[-1] if places.ndim else 0
@@ -216,7 +209,7 @@ def _scatter_nd(target: Array, indices: Tensor, updates: Tensor, overlap: str) -
             f"but got shape {places.shape}"
         )
     check_dtype("updates", rows, target.dtype)
-    check_shape("updates", rows, places.shape[:-1] + target.shape[depth:])
+    check.array_shape("updates", rows, places.shape[:-1] + target.shape[depth:])
     _writable("self", target, {"indices": places, "updates": rows})
     flat = places.reshape(-1, depth)
     for axis in range(depth):
@@ -258,7 +251,7 @@ def npu_scatter_pa_kv_cache(
         "slot_mapping": slot_mapping,
     }  # fmt: skip
     check_together(**given)
-    check_option("overlap", overlap, "refuse", "last")
+    check.one_of("overlap", overlap, ("refuse", "last"))
     arrays = {name: as_array(name, one) for name, one in given.items()}
     slots = _indices("slot_mapping", arrays["slot_mapping"])
     if slots.ndim != 1:
@@ -269,7 +262,7 @@ def npu_scatter_pa_kv_cache(
             raise ArgumentError(
                 f"{name}_cache must have shape [blocks, size, heads, width], but got {cache.shape}"
             )
-        check_shape(name, rows, (len(slots), *cache.shape[2:]))
+        check.array_shape(name, rows, (len(slots), *cache.shape[2:]))
         check_dtype(name, rows, cache.dtype)
         others = {other: array for other, array in arrays.items() if other != f"{name}_cache"}
         _writable(f"{name}_cache", cache, others)
@@ -286,7 +279,7 @@ def npu_scatter_pa_kv_cache(
 
 
 def _indices(name: str, array: Array) -> Array:
-    return check_dtype(name, array, np.dtype(np.int32), np.dtype(np.int64))
+    return check_dtype(name, array, INT32, INT64)
 
 
 def _writable(name: str, target: Array, sources: dict[str, Array]) -> None:
@@ -300,10 +293,8 @@ def _writable(name: str, target: Array, sources: dict[str, Array]) -> None:
             f"{name} must be of integers, bool or floating point of at most 64 bits, "
             f"but got {target.dtype}"
         )
-    try:
+    with caller_names():
         check_target(name, target, sources)
-    except errors.ArgumentError as error:
-        raise ArgumentError(str(error)) from None
 
 
 def _in_range(name: str, column: Array, extent: int) -> None:

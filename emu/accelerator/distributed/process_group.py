@@ -13,9 +13,9 @@ import torch
 import torch.distributed as dist
 
 from emu.accelerator.annotations import Tensor
+from emu.accelerator.arrays import Array
 from emu.accelerator.device_tags import device_of
 from emu.accelerator.distributed.memory import (
-    Array,
     as_flat_array,
     as_reducible_array,
     check_element_count,
