@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
+from torch._C import _nn, _VariableFunctions  # pyright: ignore[reportAttributeAccessIssue] # not in its stub
 
 from emu.accelerator.annotations import Args, Handler, Kwargs, TorchFunction
 from emu.accelerator.device_tags import tag_of
@@ -68,7 +69,7 @@ def install() -> None:
 
 
 def _functions() -> Iterator[TorchFunction]:
-    owners = (torch, torch.Tensor, F, torch._C._nn, torch._C._VariableFunctions)
+    owners = (torch, torch.Tensor, F, _nn, _VariableFunctions)
     for owner in owners:
         for name in _NAMES:
             function = getattr(owner, name, None)

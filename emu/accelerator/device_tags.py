@@ -11,6 +11,7 @@ import functools
 import sys
 
 import torch
+from torch._C import _functorch  # pyright: ignore[reportAttributeAccessIssue] # not in its stub
 
 from emu.accelerator.annotations import DeviceLike, Storage, Tensor
 from emu.accelerator.state import TYPES, current
@@ -106,10 +107,9 @@ def recount_bytes(storage: Storage) -> None:
 
 def _inner(tensor: Tensor) -> Tensor | Storage:
     """Return the carrier of the tag of a tensor without a storage: for a ``vmap`` wrapper, its content's."""
-    functorch = torch._C._functorch
     unwrapped = tensor
-    while functorch.is_functorch_wrapped_tensor(unwrapped):
-        unwrapped = functorch.get_unwrapped(unwrapped)
+    while _functorch.is_functorch_wrapped_tensor(unwrapped):
+        unwrapped = _functorch.get_unwrapped(unwrapped)
     if unwrapped is tensor:
         return tensor
     try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import _tensor_str
+from torch._C import _VariableFunctions  # pyright: ignore[reportAttributeAccessIssue] # not in its stub
 
 from emu.accelerator.annotations import Args, DeviceLike, Handler, Kwargs, Tensor, TorchFunction
 from emu.accelerator.device_tags import (
@@ -112,16 +114,17 @@ def _move_to(kind: str) -> Handler:
     """Return the handler of ``Tensor.cuda`` or ``Tensor.npu``."""
 
     def handle(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
+        tensor, *rest = args
         options = dict(kwargs)
-        device = args[1] if len(args) > 1 else options.pop("device", None)
-        if len(args) > 2:
-            options["non_blocking"] = args[2]
+        device = rest[0] if rest else options.pop("device", None)
+        if len(rest) > 1:
+            options["non_blocking"] = rest[1]
         if device is None or isinstance(device, int):
             device = torch.device(kind, current_device(kind) if device is None else device)
         target = resolve(device)
         if target.type != kind:
             raise RuntimeError(f"Invalid device, must be {kind} device, but got {target}")
-        return move(args[0], target, options)
+        return move(tensor, target, options)
 
     return handle
 
@@ -138,8 +141,9 @@ def _cpu(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
 
 
 def _type_as(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
-    other = args[1] if len(args) > 1 else kwargs["other"]
-    return move(args[0], tag_of(other) or other.device, {"dtype": other.dtype})
+    tensor, *rest = args
+    other = rest[0] if rest else kwargs["other"]
+    return move(tensor, tag_of(other) or other.device, {"dtype": other.dtype})
 
 
 def _pin_memory(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
@@ -181,7 +185,7 @@ def _repr(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     if tag_of(args[0]) is None:
         return func(*args, **kwargs)
     with inside():  # torch's printing queries the device
-        return torch._tensor_str._str(args[0], **kwargs)
+        return _tensor_str._str(args[0], **kwargs)
 
 
 def _format(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
@@ -192,17 +196,18 @@ def _format(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
 
 
 def _type(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
-    wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
-    tag = tag_of(args[0])
+    tensor, *rest = args
+    wanted = rest[0] if rest else kwargs.get("dtype")
+    tag = tag_of(tensor)
     if wanted is None:
-        name: str = func(args[0])
+        name: str = func(tensor)
         return name if tag is None else name.replace("torch.", f"torch.{tag.type}.", 1)
     known = TYPES_BY_NAME.get(wanted) if isinstance(wanted, str) else wanted
     if isinstance(known, LegacyType):
         here = tag is not None and tag.type == known.kind
-        return move(args[0], tag if here else known.kind, {"dtype": known.dtype})
+        return move(tensor, tag if here else known.kind, {"dtype": known.dtype})
     if tag is not None and not isinstance(wanted, torch.dtype):
-        return move(args[0], CPU, {"dtype": func(args[0].new_empty(0), wanted).dtype})
+        return move(tensor, CPU, {"dtype": func(tensor.new_empty(0), wanted).dtype})
     return follow(func, args, kwargs)
 
 
@@ -289,10 +294,10 @@ HANDLERS.update(
         torch.device: _make_device,
         Tensor.resize_: _resized,
         Tensor.resize_as_: _resized,
-        torch._has_compatible_shallow_copy_type: _as_it_is,
+        torch._has_compatible_shallow_copy_type: _as_it_is,  # pyright: ignore[reportPrivateImportUsage] # torch calls it
     }
 )
-for _owner in (torch, torch._C._VariableFunctions):
+for _owner in (torch, _VariableFunctions):
     for _name in ("_pack_padded_sequence", "_pad_packed_sequence"):
         HANDLERS[getattr(_owner, _name)] = _packed
 for _name in ("dim", "size", "stride", "data_ptr", "numel", "element_size", "is_contiguous"):

@@ -11,9 +11,10 @@ and to Python functions are made in C++, where no mode sees them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import torch
+from torch._C import _VariableFunctions  # pyright: ignore[reportAttributeAccessIssue] # not in its stub
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device
 
@@ -39,7 +40,7 @@ MIXES = {
     for owner, names in (
         (torch.Tensor, ("__getitem__", "__setitem__", "index_put", "index_put_", "tensor_split")),
         (torch, ("index_put", "index_put_", "tensor_split", "_nested_view_from_jagged")),
-        (torch._C._VariableFunctions, ("lstm", "gru", "rnn_tanh", "rnn_relu")),
+        (_VariableFunctions, ("lstm", "gru", "rnn_tanh", "rnn_relu")),
     )
     for name in names
     if hasattr(owner, name)
@@ -153,7 +154,7 @@ def follow(func: TorchFunction, args: Args, kwargs: Kwargs | None) -> object:
     return result
 
 
-def _recount_out(out: Tensor | Sequence[Tensor]) -> None:
+def _recount_out(out: Tensor | list[Tensor] | tuple[Tensor, ...]) -> None:
     """Count the bytes of ``out`` arguments again, which the call may have resized."""
     for tensor in out if isinstance(out, _SEQUENCES) else (out,):
         if type(tensor) in PLAIN and tensor.layout is torch.strided:

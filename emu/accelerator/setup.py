@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
+from torch.jit import _state
 from torch.utils.backend_registration import (
     generate_methods_for_privateuse1_backend,
     rename_privateuse1_backend,
@@ -166,9 +167,9 @@ def _disable_compilers() -> None:
     A compiled function is no call that a mode sees: its results would count as the host's.
     """
     reason = "a mode does not see what compiled functions call"
-    if torch.jit._state._enabled.enabled:
-        torch.jit._state.disable()
-        record("torch.jit", reason, torch.jit._state.enable)
+    if _state._enabled.enabled:
+        _state.disable()
+        record("torch.jit", reason, _state.enable)
     for name in ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"):
         if name not in os.environ:
             os.environ[name] = "1"

@@ -22,7 +22,8 @@ _NO_DISPATCH = torch._C._disabled_torch_dispatch_impl
 
 def is_wrapper(tensor: Tensor) -> bool:
     """Return whether a tensor's class dispatches in Python."""
-    dispatch = type(tensor).__torch_dispatch__
+    kind: Any = type(tensor)  # the stub of torch takes the method for one of another signature
+    dispatch = kind.__torch_dispatch__
     return getattr(dispatch, "__func__", dispatch) is not _NO_DISPATCH
 
 
