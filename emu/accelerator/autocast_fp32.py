@@ -7,6 +7,7 @@ autocast treats the same way. Inside autocast their 16-bit device tensors are co
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -93,7 +94,7 @@ def _handler(handle: Handler) -> Handler:
     return in_fp32
 
 
-def _widen(value: object) -> object:
+def _widen(value: Any) -> object:
     if not isinstance(value, torch.Tensor) or value.dtype not in _HALVES:
         return value
     tag = tag_of(value)

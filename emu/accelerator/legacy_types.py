@@ -33,7 +33,7 @@ class LegacyType(type):
     kind: str
     dtype: torch.dtype
 
-    def __instancecheck__(cls, instance: object) -> bool:
+    def __instancecheck__(cls, instance: Any) -> bool:
         if not isinstance(instance, torch.Tensor) or instance.dtype is not cls.dtype:
             return False
         tag = emulated_device(instance)
