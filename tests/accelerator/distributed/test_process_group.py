@@ -1,93 +1,19 @@
-"""``torch.distributed`` on the World, with backends "nccl" and "hccl", against NumPy."""
+"""Collectives of ``torch.distributed`` on the World, with backends "nccl" and "hccl", against NumPy."""
 
 from __future__ import annotations
 
 import itertools
-import warnings
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
+from distributed_tensors import BF16, DEVICES, begin, combine, everything, given, same, values
 from variants import thorough
 
 import emu
 from emu.comm.errors import ArgumentError, CommError, DeadlockError, PEDiedError
 
 pytest.importorskip("torch.distributed")
-
-DEVICES = {"nccl": "cuda", "hccl": "npu"}
-BF16 = np.dtype(ml_dtypes.bfloat16)
-
-
-def begin(backend: str = "nccl") -> Any:
-    """Return torch, its distributed package, and a function that makes device tensors."""
-    import emu.accelerator
-
-    emu.accelerator.install()
-    import torch
-    import torch.distributed as dist
-
-    # Names that scripts use and that the newest torch calls deprecated.
-    warnings.simplefilter("ignore", FutureWarning)
-    if not dist.is_initialized():
-        dist.init_process_group(backend)
-    device = DEVICES[backend]
-
-    def on_device(array: Any) -> Any:
-        array = np.ascontiguousarray(array)
-        if array.dtype == BF16:
-            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16).to(device)
-        return torch.from_numpy(array).to(device)
-
-    return torch, dist, on_device
-
-
-def values(tensor: Any) -> np.ndarray:
-    """Return what a device tensor holds."""
-    import torch
-
-    tensor = tensor.detach().cpu()
-    if tensor.dtype is torch.bfloat16:
-        return tensor.view(torch.int16).numpy().view(BF16)
-    return tensor.numpy()
-
-
-def given(rank: int, shape: Any, dtype: Any = np.float32, seed: int = 0) -> np.ndarray:
-    """What rank ``rank`` gives."""
-    dtype = np.dtype(dtype)
-    rng = np.random.default_rng([seed, rank])
-    if dtype.kind == "b":
-        return rng.integers(0, 2, shape).astype(bool)
-    if dtype.kind in "iu":
-        return rng.integers(0, 100, shape).astype(dtype)
-    return rng.standard_normal(shape).astype(dtype)
-
-
-def everything(n: int, shape: Any, dtype: Any = np.float32, seed: int = 0) -> np.ndarray:
-    return np.stack([given(rank, shape, dtype, seed) for rank in range(n)])
-
-
-def same(tensor: Any, expected: np.ndarray) -> None:
-    got = values(tensor)
-    assert got.shape == expected.shape
-    assert got.dtype == expected.dtype
-    assert got.tobytes() == np.ascontiguousarray(expected).tobytes()
-
-
-def combine(op: str, arrays: np.ndarray) -> np.ndarray:
-    """The meaning of a reduction: in rank order, 16 bits in fp32 with one rounding."""
-    step = {"MAX": np.maximum, "MIN": np.minimum, "PRODUCT": np.multiply}.get(op, np.add)
-    wide = arrays.astype(np.float32) if arrays.dtype in (np.float16, BF16) else arrays
-    total = wide[0]
-    for array in wide[1:]:
-        total = step(total, array)
-    if op == "AVG":
-        total = total / total.dtype.type(len(arrays))
-    return total.astype(arrays.dtype)
-
-
-# --- collectives ----------------------------------------------------------------------------
 
 
 def run_reductions(backend: str) -> None:
@@ -254,119 +180,6 @@ def run_all(backend: str) -> None:
     run_groups_and_objects(backend)
 
 
-# --- deferred work --------------------------------------------------------------------------
-
-
-def run_deferred() -> None:
-    torch, dist, _ = begin()
-    from emu.accelerator.distributed import flush_all
-
-    rank, n = dist.get_rank(), dist.get_world_size()
-
-    def fresh() -> Any:
-        return torch.full((4,), float(rank + 1), device="cuda")
-
-    total = float(sum(range(n + 1)))
-    x = fresh()
-    work = dist.all_reduce(x, async_op=True)
-    dist.barrier(group=dist.new_group(list(range(n))))  # another group's work is no reason
-    assert x.tolist() == [rank + 1.0] * 4
-    assert work.wait()
-    assert x.tolist() == [total] * 4
-    first, second, later = fresh(), fresh(), fresh()
-    works = [dist.all_reduce(first, async_op=True), dist.all_reduce(second, async_op=True)]
-    dist.all_reduce(later)  # the same group's work is: the order counts
-    assert first.tolist() == second.tolist() == later.tolist() == [total] * 4
-    assert all(w.is_completed() and w.is_success() for w in works)
-    y, z = fresh(), fresh()
-    held = dist.all_reduce(y, async_op=True)
-    assert held.is_completed()
-    assert y.tolist() == [total] * 4
-    future = dist.all_reduce(z, async_op=True).get_future()
-    assert future.wait()[0].tolist() == [total] * 4
-    x = fresh()
-    work = dist.all_reduce(x, async_op=True)
-    received = torch.zeros(2, device="cuda")
-    sent = dist.isend(torch.full((2,), float(rank), device="cuda"), (rank + 1) % n)
-    dist.irecv(received, (rank - 1) % n)
-    assert received.tolist() == [0.0, 0.0]
-    flush_all()
-    assert x.tolist() == [total] * 4
-    assert received.tolist() == [(rank - 1) % n] * 2
-    assert sent.is_completed()
-    # Left over at the end of the PE: the other ranks' calls need this one's part.
-    x = fresh()
-    if rank == 0:
-        dist.all_reduce(x, async_op=True)
-    else:
-        dist.all_reduce(x)
-        assert x.tolist() == [total] * 4
-
-
-def run_messages() -> None:
-    torch, dist, on_device = begin()
-    rank, n = dist.get_rank(), dist.get_world_size()
-    right, left = (rank + 1) % n, (rank - 1) % n
-    shapes = [(0,), (1,), (3, 7), (100_003,), (5,)]
-    for dtype in (np.float32, BF16, np.int8):
-        sends = [
-            dist.P2POp(dist.isend, on_device(given(rank, shape, dtype, i)), right)
-            for i, shape in enumerate(shapes)
-        ]
-        into = [on_device(np.zeros(shape, dtype)) for shape in shapes]
-        receives = [dist.P2POp(dist.irecv, tensor, left) for tensor in into]
-        for work in dist.batch_isend_irecv(receives + sends):
-            work.wait()
-        for i, (shape, tensor) in enumerate(zip(shapes, into, strict=True)):
-            same(tensor, given(left, shape, dtype, i))
-    # What was sent may be overwritten at once; the second receive's wait does the first too.
-    out = torch.full((3,), float(rank), device="cuda")
-    first = dist.isend(out, right)
-    out += 10
-    second = dist.isend(out, right)
-    a, b = torch.zeros(3, device="cuda"), torch.zeros(3, device="cuda")
-    dist.irecv(a, left, tag=5)
-    dist.irecv(b, left, tag=6).wait()
-    assert (a.tolist(), b.tolist()) == ([left] * 3, [left + 10.0] * 3)
-    assert first.wait()
-    assert second.wait()
-    # A rank whose receive is asked for and who is busy in a collective holds nobody up.
-    x = torch.full((2,), float(rank), device="cuda")
-    if rank == 0:
-        waiting = dist.irecv(x, 1)
-        dist.barrier()
-        waiting.wait()
-        assert x.tolist() == [1.0, 1.0]
-    else:
-        if rank == 1:
-            dist.send(x, 0)
-        dist.barrier()
-    for i in range(3000):  # more than the ring holds
-        counter = torch.full((1,), i, device="cuda")
-        if rank == 0:
-            dist.isend(counter, 1)
-        elif rank == 1:
-            assert dist.recv(counter, 0) == 0
-            assert counter.item() == i
-    if rank < 2:
-        dist.send(x, 1) if rank == 0 else dist.recv(x, 0)
-    dist.barrier()
-    dist.destroy_process_group()
-
-
-@pytest.mark.parametrize("n", thorough([2, 4], 2))
-def test_work_is_kept_back_until_it_is_needed(n: int) -> None:
-    emu.launch(run_deferred, n)
-
-
-@pytest.mark.parametrize("n", thorough([2, 3], 3))
-def test_messages_arrive_in_order(n: int) -> None:
-    emu.launch(run_messages, n)
-
-
-# --- what torch builds on it ----------------------------------------------------------------
-
-
 def run_data_parallel(backend: str) -> None:
     torch, dist, on_device = begin(backend)
     rank, n = dist.get_rank(), dist.get_world_size()
@@ -430,30 +243,9 @@ def test_distributed_data_parallel_averages_the_gradients(backend: str, n: int) 
     emu.launch(run_data_parallel, n, args=(backend,))
 
 
-# --- errors ---------------------------------------------------------------------------------
-
-
 def run_errors() -> None:
-    import emu.accelerator
-
-    emu.accelerator.install()
-    import torch
-    import torch.distributed as dist
-
-    rank, n = emu.world().my_pe, emu.world().n_pes
-    with pytest.raises(ArgumentError, match=rf"rank must be {rank}, .* but got {rank + 5}"):
-        dist.init_process_group("nccl", rank=rank + 5, world_size=n)
-    with pytest.raises(ArgumentError, match=r"world_size must be 2, .* but got 7"):
-        dist.init_process_group("hccl", rank=rank, world_size=7)
-    with pytest.raises(ArgumentError, match=r"backend must pair cuda with nccl"):
-        dist.init_process_group("cpu:nccl")
-    with pytest.raises(ArgumentError, match=r"device_id must be a device of type cuda"):
-        dist.init_process_group("nccl", device_id=torch.device("npu", 0))
-    assert not dist.is_initialized()
-    dist.init_process_group(device_id=torch.device("cuda", 0))
-    assert dist.get_backend() == "nccl"
-    with pytest.raises(ValueError, match=r"twice"):
-        dist.init_process_group("nccl")
+    torch, dist, _ = begin()
+    rank = dist.get_rank()
     here = torch.ones(4, device="cuda")
     for wrong, kind in ((torch.ones(4), "cpu"), (torch.ones(4, device="npu"), "npu")):
         with pytest.raises(RuntimeError, match=rf"No backend type .* device type {kind}"):
@@ -500,11 +292,6 @@ def test_what_breaks_a_rule_says_so() -> None:
     emu.launch(run_errors, 2)
 
 
-def run_two_sends() -> None:
-    torch, dist, _ = begin()
-    dist.send(torch.ones(1, device="cuda"), 1 - dist.get_rank())
-
-
 def run_missing_rank() -> None:
     torch, dist, _ = begin()
     if dist.get_rank() == 0:
@@ -518,6 +305,11 @@ def run_dying_rank() -> None:
 
         os._exit(3)
     dist.all_reduce(torch.ones(1, device="cuda"))
+
+
+def run_two_sends() -> None:
+    torch, dist, _ = begin()
+    dist.send(torch.ones(1, device="cuda"), 1 - dist.get_rank())
 
 
 @pytest.mark.slow
@@ -534,26 +326,3 @@ def test_what_never_ends_is_reported(run: Any, error: type[CommError], text: str
         emu.launch(run, 2, timeout=2)
     assert caught.group_contains(error)
     assert text in str(caught.value)
-
-
-def test_a_process_that_is_no_pe_is_told_how_to_become_one() -> None:
-    assert emu.launch(run_without_world, 1) == [True]
-
-
-def run_without_world() -> bool:
-    import emu.accelerator
-
-    emu.accelerator.install()
-    import torch.distributed as dist
-
-    from emu.comm.world.current import set_world
-
-    mine = emu.world()
-    set_world(None)  # as in a process that was not launched
-    try:
-        for backend in ("nccl", "hccl", None):
-            with pytest.raises(CommError, match=r"must be called in a PE.*emu run -n N"):
-                dist.init_process_group(backend)
-    finally:
-        set_world(mine)
-    return True
