@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from llvmlite import ir
 from numba.cuda import extending, libdevice
 
+from emu.kernels.core.annotations import NumbaType
 from emu.kernels.cuda.intrinsics import types
 from emu.tile.cuda.expressions import numba_name, register
 from emu.tile.cuda.floats import Floats
@@ -28,7 +29,7 @@ _F32, _F64 = ir.FloatType(), ir.DoubleType()
 _GLOBAL = 1  # the address space
 
 
-def _numba(dtype: DType) -> types.Type:
+def _numba(dtype: DType) -> NumbaType:
     return getattr(types, numba_name(dtype))
 
 

@@ -19,7 +19,7 @@ from emu.tile.types import DType, Kind, Pointer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emu.kernels.cuda.intrinsics import types
+    from emu.kernels.core.annotations import NumbaType
 
 
 class DeviceArray(Protocol):
@@ -69,7 +69,7 @@ class CudaKernel:
         assert self._function is not None
         return self._function
 
-    def signature(self) -> tuple[types.Type, ...]:
+    def signature(self) -> tuple[NumbaType, ...]:
         """Return Numba's types of all arguments of :attr:`function`."""
         from emu.kernels.cuda.intrinsics import types
 
