@@ -51,7 +51,10 @@ from emu.comm.world.collective_header import (
     header_shape,
 )
 from emu.comm.world.exchange import (
+    FLAT,
     FLAT_BYTES,
+    ROWS,
+    SLICES,
     Array,
     Block,
     Exchange,
@@ -59,7 +62,6 @@ from emu.comm.world.exchange import (
     Reduction,
     Transfer,
 )
-from emu.comm.world.rounds import FLAT, ROWS, SLICES
 
 
 class Collectives(Allocation):
@@ -112,7 +114,7 @@ class Collectives(Allocation):
             target, nbytes = data_address(result.dense), result.dense.nbytes
             if source is None:
                 return Fetch([x.block(headers, root, (0, 0), target, nbytes)], nbytes)
-            blocks = [Block(data_address(source), target, nbytes, False)]
+            blocks = [Block(data_address(source), target, nbytes)]
             return Fetch([] if is_same(source, result.dense) else blocks, nbytes)
 
         x.execute(
@@ -161,7 +163,7 @@ class Collectives(Allocation):
             result = Result(out, header_shape(headers[root]), header_dtype(headers[root]))
             target, nbytes = data_address(result.dense), result.dense.nbytes
             if source is not None:
-                block = Block(data_address(source) + root * nbytes, target, nbytes, False)
+                block = Block(data_address(source) + root * nbytes, target, nbytes)
             else:
                 offsets = self.my_pe * nbytes, self.my_pe * x.slot
                 block = x.block(headers, root, offsets, target, nbytes)
@@ -228,7 +230,7 @@ class Collectives(Allocation):
             outputs = headers[:, OUT].tolist()
             if min(outputs) >= 0:  # everyone writes its block to all the others
                 blocks = [
-                    Block(data, int(x.heaps[pe]) + outputs[pe] + my * nbytes, nbytes, False)
+                    Block(data, int(x.heaps[pe]) + outputs[pe] + my * nbytes, nbytes)
                     for pe in self._members_from_me()
                 ]
                 return Fetch(blocks, nbytes, writes=True)
@@ -281,7 +283,7 @@ class Collectives(Allocation):
         def fetch(headers: Words) -> Fetch:
             offsets = my * nbytes, my * x.slot
             blocks = [
-                Block(data + my * nbytes, start + my * nbytes, nbytes, False)
+                Block(data + my * nbytes, start + my * nbytes, nbytes)
                 if pe == my
                 else x.block(headers, pe, offsets, start + pe * nbytes, nbytes)
                 for pe in self._members_from_me()
@@ -343,7 +345,7 @@ class Collectives(Allocation):
                 there = data_address(result.dense) + ends[pe] - nbytes
                 before = int(sent[pe, :my].sum()) * row_bytes
                 if pe == my:
-                    blocks.append(Block(data_address(source) + before, there, nbytes, False))
+                    blocks.append(Block(data_address(source) + before, there, nbytes))
                 else:
                     blocks.append(x.block(headers, pe, (before, my * x.slot), there, nbytes))
             return Fetch(blocks, longest)
