@@ -21,6 +21,7 @@ A world without a link has none of this: :func:`make_world` chooses the class on
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -72,11 +73,16 @@ class LinkedGroup(Group):
 
     _exchange_type = LinkedExchange
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)  # of Group, or of World
-        self._here = self.members[self.my_pe]
+    @functools.cached_property
+    def _here(self) -> int:
+        """World number of this PE."""
+        return self.members[self.my_pe]
+
+    @functools.cached_property
+    def _latency(self) -> int:
+        """Latency of the links, in nanoseconds."""
         assert self.link is not None
-        self._latency = self.link.latency_ns
+        return self.link.latency_ns
 
     # --- time ------------------------------------------------------------------------------
 

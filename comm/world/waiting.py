@@ -131,7 +131,7 @@ class Waiting(Allocation):
             seen = int(seen)
         return seen + _BIAS if size == -8 else seen
 
-    def _sleep(self, again: Callable[[], Any], describe: Callable[[], dict[str, Any]]) -> int:
+    def _sleep(self, again: Callable[[], Any], describe: Callable[[], details.Description]) -> int:
         """Go on waiting slice by slice; in between, check whether the world was stopped."""
         try:
             check_stopped(self.segment)
@@ -340,7 +340,7 @@ class Waiting(Allocation):
         return polls == 0
 
 
-def describe_words(call: str, words: Sequence[Word]) -> dict[str, Any]:
+def describe_words(call: str, words: Sequence[Word]) -> details.Description:
     """Describe the words of a wait in the form that the launcher's report reads."""
     slots = [
         {
