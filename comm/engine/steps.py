@@ -8,8 +8,9 @@ slot of the staging memory that is in use in this turn. ``stream`` asks for stor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from emu.comm.arrays import Words
 from emu.comm.engine.records import KEPT, PUSHED
 from emu.comm.layout import LINE
 from emu.kernels.core.address import move_bytes
@@ -17,11 +18,8 @@ from emu.kernels.core.jit import jit
 from emu.kernels.reduce import reduce_run
 from emu.kernels.stream import stream_bytes, stream_bytes_twice
 
-if TYPE_CHECKING:
-    from numpy import int64
-    from numpy.typing import NDArray
-
 Record: TypeAlias = Any  # a row of a record array in compiled code; its fields are attributes there
+Records: TypeAlias = Any  # a record array in compiled code, whose rows are such records
 
 STREAM_BYTES = 8 << 20
 """Results of this size on are written past the caches."""
@@ -58,7 +56,7 @@ def _stage_piece(row: Record, slot_address: int, first: int, end: int, stream: i
 
 
 @jit()
-def stage_turn(plan: Record, stage: Record, turn: int, slot: int, stream: int) -> None:
+def stage_turn(plan: Record, stage: Records, turn: int, slot: int, stream: int) -> None:
     """Copy the turn's pieces of private input to the staging slot.
 
     Of a reduction in slices all but this member's own slice is staged: that nobody else reads.
@@ -111,9 +109,7 @@ def slice_of(plan: Record, member: int, turn: int) -> tuple[int, int]:
 
 
 @jit()
-def reduce_slice(
-    plan: Record, members: Record, addresses: NDArray[int64], turn: int, slot: int
-) -> None:
+def reduce_slice(plan: Record, members: Records, addresses: Words, turn: int, slot: int) -> None:
     """Combine this member's slice of the turn from everyone's input, in the order of the members.
 
     Args:
@@ -148,7 +144,7 @@ def reduce_slice(
 
 @jit()
 def collect_slice(
-    plan: Record, members: Record, member: int, turn: int, slot: int, stream: int
+    plan: Record, members: Records, member: int, turn: int, slot: int, stream: int
 ) -> None:
     """Fetch the slice that another member has reduced, from its result slot or from its output."""
     first, count = slice_of(plan, member, turn)

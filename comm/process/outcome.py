@@ -21,7 +21,7 @@ _LONGEST_TEXT = 32 << 10
 """Characters that are left of a longer message, or of a traceback."""
 
 
-def result_message(pe: int, value: Any) -> bytes:
+def result_message(pe: int, value: object) -> bytes:
     """Pack a result."""
     try:
         return pickle.dumps(("ok", value), protocol=5)

@@ -10,14 +10,16 @@ have pulled it: then its input may be overwritten.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from emu.comm.arrays import Words
 from emu.comm.engine.records import KEPT, REDUCTION, words
 from emu.comm.engine.steps import (
     STREAM_BYTES,
     Record,
+    Records,
     collect_slice,
     pull_piece,
     reduce_slice,
@@ -43,12 +45,7 @@ from emu.kernels.atomics import fence, load_i64, store_i64
 from emu.kernels.core.address import as_pointer
 from emu.kernels.core.jit import carray, jit
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Words: TypeAlias = NDArray[np.int64]
-    Records: TypeAlias = Any
-    Tables: TypeAlias = tuple[Records, Records, Records]
+Tables: TypeAlias = tuple[Records, Records, Records]
 
 
 TASK = words(

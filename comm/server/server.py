@@ -26,6 +26,7 @@ import numba
 import numpy as np
 from numba import types
 
+from emu.comm.arrays import Array, Words
 from emu.comm.engine.records import MEMBER, PULL, STAGE
 from emu.comm.errors import ArgumentError, ServerError, TaskMismatchError
 from emu.comm.layout import LINE
@@ -40,9 +41,6 @@ from emu.kernels.core.address import aligned_data
 from emu.kernels.core.environment import usable_cores
 from emu.kernels.core.jit import is_stored
 from emu.kernels.reduce import SCRATCH_BYTES
-
-Array = np.ndarray[Any, Any]
-Words = np.ndarray[Any, np.dtype[np.int64]]
 
 _GRACE_S = 2.0
 """How long the report of tasks that differ waits for members that have not prepared theirs."""
@@ -271,7 +269,7 @@ def _spins(n_pes: int, cores: int) -> int:
     return 400 if n_pes <= cores else 0
 
 
-def _type_of(dtype: np.dtype[Any]) -> Any:
+def _type_of(dtype: np.dtype[np.generic]) -> Any:
     return numba.typeof(np.zeros(1, dtype))
 
 

@@ -7,10 +7,10 @@ place, or in its private memory, from where its server copies what the others ne
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from emu.comm.arrays import Array, Words
 from emu.comm.engine.records import KEPT, MEMBER, NONE, PULL, STAGE
 from emu.comm.layout import LINE, round_up
 from emu.comm.server import executor
@@ -18,9 +18,6 @@ from emu.comm.server.area import COMMITS
 from emu.comm.server.tasks import NUMPY_DTYPES
 from emu.comm.tiling.enums import HcclCommand
 from emu.kernels.reduce import CODES
-
-Array = np.ndarray[Any, Any]
-Words = np.ndarray[Any, np.dtype[np.int64]]
 
 _KINDS = {
     HcclCommand.ALLGATHER: executor.COPY,

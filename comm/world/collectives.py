@@ -20,12 +20,13 @@ executes it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from emu.comm.arrays import Array, Words
 from emu.comm.errors import ArgumentError
 from emu.comm.world.allocation import Allocation
+from emu.comm.world.array import Input, Output
 from emu.comm.world.collective_arguments import (
     Result,
     as_source,
@@ -46,7 +47,6 @@ from emu.comm.world.collective_header import (
     OUT,
     UNKNOWN,
     CollectiveHeader,
-    Words,
     header_dtype,
     header_shape,
 )
@@ -55,7 +55,6 @@ from emu.comm.world.exchange import (
     FLAT_BYTES,
     ROWS,
     SLICES,
-    Array,
     Block,
     Exchange,
     Fetch,
@@ -78,7 +77,7 @@ class Collectives(Allocation):
 
     # --- one to all ------------------------------------------------------------------------
 
-    def broadcast(self, array: Any, root: int = 0, *, out: Any = None) -> Array:
+    def broadcast(self, array: Input | None, root: int = 0, *, out: Output | None = None) -> Array:
         """Send the root's array to every member.
 
         Args:
@@ -132,7 +131,9 @@ class Collectives(Allocation):
         assert result is not None
         return result.finish()
 
-    def scatter(self, array: Any = None, root: int = 0, *, out: Any = None) -> Array:
+    def scatter(
+        self, array: Input | None = None, root: int = 0, *, out: Output | None = None
+    ) -> Array:
         """Send the root's ``array[p]`` to member ``p``.
 
         Args:
@@ -184,7 +185,7 @@ class Collectives(Allocation):
 
     # --- all to one, all to all ------------------------------------------------------------
 
-    def gather(self, array: Any, root: int = 0, *, out: Any = None) -> Array | None:
+    def gather(self, array: Input, root: int = 0, *, out: Output | None = None) -> Array | None:
         """Collect every member's array on the root.
 
         Args:
@@ -200,7 +201,7 @@ class Collectives(Allocation):
         """
         return self._gather("gather", array, check_member(self, "root", root), out)
 
-    def all_gather(self, array: Any, *, out: Any = None) -> Array:
+    def all_gather(self, array: Input, *, out: Output | None = None) -> Array:
         """Collect every member's array on every member.
 
         Args:
@@ -217,7 +218,9 @@ class Collectives(Allocation):
         assert result is not None
         return result
 
-    def _gather(self, kind: str, array: Any, root: int | None, out: Any) -> Array | None:
+    def _gather(
+        self, kind: str, array: Input, root: int | None, out: Output | None
+    ) -> Array | None:
         source = check_array(array)
         collects = root is None or root == self.my_pe
         shape = (self.n_pes, *source.shape)
@@ -260,7 +263,7 @@ class Collectives(Allocation):
         )
         return None if result is None else result.finish()
 
-    def all_to_all(self, array: Any, *, out: Any = None) -> Array:
+    def all_to_all(self, array: Input, *, out: Output | None = None) -> Array:
         """Send ``array[p]`` to member ``p``, for each ``p``.
 
         Args:
@@ -303,7 +306,7 @@ class Collectives(Allocation):
         return result.finish()
 
     def all_to_all_v(
-        self, array: Any, send_counts: Sequence[int], *, out: Any = None
+        self, array: Input, send_counts: Sequence[int], *, out: Output | None = None
     ) -> tuple[Array, Array]:
         """Send rows of different numbers: the first ``send_counts[0]`` to member 0, and so on.
 
@@ -370,7 +373,9 @@ class Collectives(Allocation):
         assert result is not None
         return result.finish(), received
 
-    def permute(self, array: Any, pairs: Sequence[tuple[int, int]], *, out: Any = None) -> Array:
+    def permute(
+        self, array: Input, pairs: Sequence[tuple[int, int]], *, out: Output | None = None
+    ) -> Array:
         """Send arrays along pairs ``(source, target)``.
 
         Args:
@@ -414,7 +419,7 @@ class Collectives(Allocation):
 
     # --- reductions ------------------------------------------------------------------------
 
-    def all_reduce(self, array: Any, op: str = "sum", *, out: Any = None) -> Array:
+    def all_reduce(self, array: Input, op: str = "sum", *, out: Output | None = None) -> Array:
         """Combine every member's array element by element, and give the result to all.
 
         Args:
@@ -443,7 +448,7 @@ class Collectives(Allocation):
         )
         return result.finish()
 
-    def reduce_scatter(self, array: Any, op: str = "sum", *, out: Any = None) -> Array:
+    def reduce_scatter(self, array: Input, op: str = "sum", *, out: Output | None = None) -> Array:
         """Combine every member's array, and give row ``p`` of the result to member ``p``.
 
         Args:

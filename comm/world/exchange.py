@@ -26,10 +26,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from emu.comm.arrays import Array, Words
 from emu.comm.engine.records import KEPT, NONE, PUSHED
 from emu.comm.engine.steps import STREAM_BYTES
 from emu.comm.layout import LINE
@@ -42,7 +43,6 @@ from emu.comm.world.collective_header import (
     OUT,
     UNKNOWN,
     CollectiveHeader,
-    Words,
     headers_agree,
     read_headers,
 )
@@ -50,8 +50,6 @@ from emu.comm.world.rounds import PLAN, field, run_rounds
 from emu.kernels.core.address import aligned_data, array_data
 from emu.kernels.core.jit import entry_when_called
 from emu.kernels.reduce import CODES, SCRATCH_BYTES
-
-Array = np.ndarray[Any, Any]
 
 CHUNK_BYTES = 2 << 20
 """Largest staging buffer of a PE, of two. The fewer the rounds, the less a busy machine disturbs."""
