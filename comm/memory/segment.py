@@ -78,7 +78,7 @@ class Segment:
             numbers[H_LINK_BANDWIDTH], numbers[H_LINK_LATENCY] = link.bandwidth, link.latency
         return segment
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _attach, (reduction.DupFd(self.fd), self.layout)
 
     @property

@@ -21,7 +21,7 @@ def check_integer(value: Any, argument: str) -> int:
         raise ArgumentError(f"{argument} must be a whole number, but got {shown(value)}") from None
 
 
-def check_text(value: object, argument: str) -> str:
+def check_text(value: Any, argument: str) -> str:
     """Return a ``str``.
 
     Raises:
@@ -32,7 +32,7 @@ def check_text(value: object, argument: str) -> str:
     return value
 
 
-def check_flag(value: object, argument: str) -> bool:
+def check_flag(value: Any, argument: str) -> bool:
     """Return True or False; the numbers 1 and 0 are taken, too.
 
     Raises:

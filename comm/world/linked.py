@@ -23,8 +23,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -34,14 +33,15 @@ from emu.comm.memory.stop import check_stopped
 from emu.comm.ops import AtomicOp
 from emu.comm.sync import link
 from emu.comm.world.array import Input, Output, SymmetricArray
+from emu.comm.world.collective_header import CollectiveHeader
 from emu.comm.world.exchange import Exchange
 from emu.comm.world.group import Group
 from emu.comm.world.waiting import encode, word_operation
 from emu.comm.world.world import World
 from emu.kernels.core.jit import entry_when_called
 
-_reserve_from: Any = entry_when_called(link.reserve_from, 5)
-_sleep_slice: Any = entry_when_called(link.sleep_slice, 2)
+_reserve_from: Callable[..., int] = entry_when_called(link.reserve_from, 5)
+_sleep_slice: Callable[..., int] = entry_when_called(link.sleep_slice, 2)
 _now = time.monotonic_ns  # the same clock as emu.comm.sync.clock.clock_ns
 
 
@@ -62,8 +62,8 @@ class LinkedExchange(Exchange):
 
     opened = 0
 
-    def _open(self, *arguments: Any) -> Words:
-        table = super()._open(*arguments)
+    def _open(self, header: CollectiveHeader, plan: Words, source: int, target: int) -> Words:
+        table = super()._open(header, plan, source, target)
         self.opened = _now()
         return table
 

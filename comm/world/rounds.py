@@ -2,9 +2,13 @@
 
 A round is a turn of :mod:`emu.comm.engine`; how the rounds fit together is told in
 :mod:`emu.comm.world.exchange`. Members wait for each other at the group's barrier. With one cache line it says
-both that everyone's input is staged, and that everyone has left the slots of the round before. The kernel
-returns to Python where a barrier has not been passed within a slice, and goes on from the state in the plan when
-it is called again.
+both that everyone's input is staged, and that everyone has left the slots of the round before. The counters by
+which servers follow each other let each member run ahead, but everyone looks at all the others: on two cores the
+waiting alone takes 22 instead of 10 µs per round with 8 PEs, and 76 instead of 30 with 16. And a barrier tells
+all members at the same point that one of them called something else.
+
+The kernel returns to Python where a barrier has not been passed within a slice, and goes on from the state in the
+plan when it is called again.
 """
 
 from __future__ import annotations
