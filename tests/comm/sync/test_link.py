@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import emu
@@ -67,6 +67,7 @@ def test_a_reservation_now_is_at_least_the_modelled_time_away(worlds):
     assert reserve(me, 0, 1, 1_000_000) >= before + 12 * MS
 
 
+@settings(deadline=None)  # the first example may load or compile the kernel
 @given(
     st.floats(1e3, 1e12),
     st.floats(0, 1e-3),
