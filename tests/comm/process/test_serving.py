@@ -13,7 +13,7 @@ import pytest
 
 from emu.comm.process import serving
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 PROGRAM = """
 import multiprocessing, os, time

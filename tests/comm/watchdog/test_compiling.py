@@ -31,7 +31,7 @@ from emu.comm.watchdog.monitor import describe
 from emu.comm.watchdog.progress import Progress
 from emu.kernels.core import cache_files
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
