@@ -76,6 +76,7 @@ class Library(codegen.JITCodeLibrary):
 
     def _link_unfinished(self) -> None:
         """Link the libraries that are not finished, and all that those reach, each once."""
+        own = {function.name for function in self._definitions()}
         seen: set[Any] = set()
         finished = []
         todo = list(self._linking_libraries)
@@ -90,9 +91,16 @@ class Library(codegen.JITCodeLibrary):
             if library.optimize_first:
                 library._optimize_early()
             self._reload_init.update(library._reload_init)
-            self._final_module.link_in(_for_linking(library._final_module))
+            self._final_module.link_in(library._final_module, preserve=True)
             todo += library._linking_libraries
         self._linking_libraries = finished
+        # Only now: LLVM leaves out a function of this linkage that nothing linked before refers to.
+        for function in self._definitions():
+            if function.name not in own and function.linkage == binding.Linkage.external:
+                function.linkage = "linkonce_odr"  # may vanish where it is inlined
+
+    def _definitions(self) -> list[Any]:
+        return [f for f in self._final_module.functions if not f.is_declaration]
 
     def _optimize_early(self) -> None:
         self._link_unfinished()
@@ -112,15 +120,6 @@ class Library(codegen.JITCodeLibrary):
 
 def _is_unfinished(library: Any) -> bool:
     return isinstance(library, Library) and not library._finalized
-
-
-def _for_linking(module: Any) -> Any:
-    """Return a copy whose functions may be defined more than once, and vanish where they were inlined."""
-    module = module.clone()
-    for function in module.functions:
-        if not function.is_declaration and function.linkage == binding.Linkage.external:
-            function.linkage = "linkonce_odr"
-    return module
 
 
 @contextlib.contextmanager

@@ -71,6 +71,22 @@ def test_a_callee_reached_on_two_ways_is_linked_once():
     assert top(1) == 12
 
 
+def test_a_callee_of_a_callee_may_be_linked_before_what_refers_to_it():
+    @jit(inline="always")
+    def inlined(x):
+        return np.zeros(3, np.int8)[x] + x
+
+    @jit()
+    def callee(x):
+        return inlined(x) + np.zeros(3, np.int8)[x]
+
+    @jit()
+    def caller(x, deep):
+        return callee(x) if deep else inlined(x)
+
+    assert caller(2, True) == 2
+
+
 def test_an_error_raised_in_a_callee_reaches_python_with_its_arguments():
     @jit()
     def callee(x):
