@@ -31,8 +31,8 @@ from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 import numba
 from numba import extending, types
 from numba.core import caching, errors, sigutils
+from numba.core import dispatcher as dispatching
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.dispatcher import _FunctionCompiler
 from numba.core.typing.templates import make_concrete_template
 
 from emu.kernels.core import cache_files, cache_folder, linking
@@ -208,7 +208,10 @@ def only_stored() -> Iterator[None]:
         _only_stored = False
 
 
-class _CalleeCompiler(_FunctionCompiler):
+_FunctionCompiler: Any = getattr(dispatching, "_FunctionCompiler")  # noqa: B009 - mypy does not see the attribute
+
+
+class _CalleeCompiler(_FunctionCompiler):  # type: ignore[misc]  # see above
     """Compiles a function for other kernels only: without the wrappers through which Python and C call it."""
 
     def _customize_flags(self, flags: Any) -> Any:

@@ -30,7 +30,10 @@ class _NoAddresses:
         """Do nothing: the library that is finished sets the environments of all that it links."""
 
 
-class Library(codegen.JITCodeLibrary):
+_Base: Any = codegen.JITCodeLibrary  # its methods have no types
+
+
+class Library(_Base):  # type: ignore[misc]  # see above
     """A library that is finished when the address of one of its own functions is needed.
 
     Attributes:
