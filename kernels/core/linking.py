@@ -42,6 +42,8 @@ class Library(_Base):  # type: ignore[misc]  # see above
     """
 
     optimize_first = False
+    _linking_libraries: list[Any]
+    _final_module: Any
 
     @property
     def codegen(self) -> Any:
