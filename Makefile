@@ -52,6 +52,7 @@ lint: $(VENV)/.installed-dev ## check style, types and the layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
 docs: $(VENV)/.installed-docs ## build the manual in docs/_build/html; a warning is an error

@@ -303,7 +303,7 @@ class KernelLaunch:
         once = message.rspPolicy == RspPolicy.AT_THE_END
         first, records = 0, []
         for index, part in enumerate(parts):
-            record = np.zeros((), tasks.record_dtype(n_pes))
+            record: Array = np.zeros((), tasks.record_dtype(n_pes))
             record["session"], record["index"] = session, index
             record["command"], record["dtype"] = int(message.commType), int(message.dataType)
             record["op"], record["count"] = message.reduceOp, part.count

@@ -175,7 +175,7 @@ def _collect(
         if not await_word(me, areas, my, pe, REDUCED, number + 1):
             return False
         nbytes = slice_of(task, pe, turn)[1] * task.itemsize
-        deadline = max(deadline, reserve(me, worlds[pe], worlds[my], nbytes))
+        deadline = max(deadline, reserve(me, int(worlds[pe]), int(worlds[my]), nbytes))
         stream = 1 if nbytes >= STREAM_BYTES else 0
         collect_slice(task, members, pe, turn, number & 1, stream)
     sleep_until(me, deadline)
@@ -272,7 +272,7 @@ def execute(
         start = clock_ns()
         if not _execute_turn(me, areas, worlds, task, (stage, pull, members), addresses, turn):
             return False
-        _log(areas[task.my], task, turn, start)
+        _log(int(areas[task.my]), task, turn, start)
         if not _end_turn(me, areas, task, turn):
             return False
         wake_waiters(me, areas, worlds)

@@ -123,7 +123,7 @@ def decode(message: Array, slot: int) -> Array:
         ServerError: A server cannot execute the bytes.
     """
     n_pes = message["send_counts"].shape[-1]
-    record = np.zeros((), record_dtype(n_pes))
+    record: Array = np.zeros((), record_dtype(n_pes))
     fields = (*_AGREED[:-2], "send_in_heap", "send", "recv_in_heap", "recv", "operator", *_COUNTS)
     for name in fields:
         record[name] = message[name]

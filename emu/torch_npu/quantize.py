@@ -172,11 +172,11 @@ def _smooth(values: Array, smooth_scales: Tensor, group_index: Tensor | None) ->
     with np.errstate(invalid="ignore", over="ignore"):
         if group_index is None:
             check.array_shape("smooth_scales", factors, (width,))
-            smoothed: Array = values.astype(FLOAT32) * factors.astype(FLOAT32)
+            smoothed: Array = values.astype(np.float32) * factors.astype(np.float32)
             return smoothed
         ends = as_array("group_index", group_index)
         check_dtype("group_index", ends, INT32, INT64)
-        rows = values.reshape(-1, width).astype(FLOAT32)
+        rows = values.reshape(-1, width).astype(np.float32)
         sizes = np.diff(ends, prepend=ends.dtype.type(0))
         if ends.ndim != 1 or not len(ends) or (sizes < 0).any() or ends[-1] != len(rows):
             raise ArgumentError(
@@ -184,7 +184,7 @@ def _smooth(values: Array, smooth_scales: Tensor, group_index: Tensor | None) ->
                 f"number of rows of x, but got {ends.tolist()}"
             )
         check.array_shape("smooth_scales", factors, (len(ends), width))
-        rows *= np.repeat(factors.astype(FLOAT32), sizes, axis=0)
+        rows *= np.repeat(factors.astype(np.float32), sizes, axis=0)
         return rows.reshape(values.shape)
 
 

@@ -51,7 +51,7 @@ def _shr(a: int, b: int, bits: int) -> int:
     return a >> (b if 0 <= b < bits else bits)
 
 
-_INTEGER: dict[str, Callable[..., int]] = {
+_INTEGER: dict[str, Callable[..., int]] = {  # pyright: ignore[reportAssignmentType]  # of operator's own types
     "neg": operator.neg,
     "not": operator.invert,
     "abs": abs,

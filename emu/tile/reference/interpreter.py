@@ -118,7 +118,7 @@ def argument(value: Any, type_: Type) -> Array:
         raise TypeError(f"an argument of type {type_} must be a number, but got {value!r:.60}")
     if isinstance(type_, DType) and type_.is_float:
         return to_float(np.asarray(float(value), np.float64), type_)
-    number = int(value)
+    number = int(value)  # pyright: ignore[reportArgumentType]  # every Real is taken: a Fraction too
     bounds = (type_ if isinstance(type_, DType) else U64).limits
     if not bounds[0] <= number <= bounds[1]:
         raise ValueError(

@@ -59,7 +59,7 @@ def to_float(x: Array, dtype: DType, rounding: str = "rtne") -> Array:
         nearest = np.asarray(x.astype(dtype.numpy))
     else:
         wide = x
-        if x.dtype in (np.int64, np.uint64):
+        if x.dtype in (np.dtype(np.int64), np.dtype(np.uint64)):
             wide = np.asarray(_i64_to_f64_odd(x))
         elif x.dtype.kind in "biu":
             wide = np.asarray(x.astype(np.float64))
