@@ -14,7 +14,6 @@ with its own addresses when it attached.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -155,7 +154,7 @@ class Layout:
         return round_up(self.group_dtype.itemsize, LINE)
 
     @property
-    def group_dtype(self) -> np.dtype[Any]:
+    def group_dtype(self) -> np.dtype[np.generic]:
         """Fields of a group entry; the barrier has a cache line of its own in front."""
         return np.dtype(
             [

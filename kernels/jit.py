@@ -26,8 +26,8 @@ F = TypeVar("F", bound=Callable[..., object])
 @overload
 def jit(function: F, /) -> F: ...
 @overload
-def jit(**options: object) -> Callable[[F], F]: ...
-def jit(function: F | None = None, /, **options: object) -> Any:
+def jit(**options: Any) -> Callable[[F], F]: ...
+def jit(function: F | None = None, /, **options: Any) -> Any:
     """Compile a function with Numba in nopython mode and cache the code on disk.
 
     The GIL is released while compiled code runs, and a division by zero gives infinity or NaN

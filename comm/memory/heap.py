@@ -121,7 +121,7 @@ class Heap:
         members: tuple[int, ...],
         key: str,
         shape: tuple[int, ...],
-        dtype: np.dtype[Any],
+        dtype: np.dtype[np.generic],
         name: str,
         *,
         poison: bool = True,
@@ -163,7 +163,7 @@ class Heap:
             return self._table.add(found, fields)
 
     def _check_agreement(
-        self, index: int, shape: tuple[int, ...], dtype: np.dtype[Any], name: str
+        self, index: int, shape: tuple[int, ...], dtype: np.dtype[np.generic], name: str
     ) -> None:
         entry = self._table.entries[index]
         there = tuple(int(n) for n in entry["shape"][: entry["rank"]])
@@ -266,7 +266,12 @@ class Heap:
                 self.segment.discard(start, last - first)
 
     def _fill(
-        self, members: tuple[int, ...], offset: int, nbytes: int, dtype: np.dtype[Any], poison: bool
+        self,
+        members: tuple[int, ...],
+        offset: int,
+        nbytes: int,
+        dtype: np.dtype[np.generic],
+        poison: bool,
     ) -> None:
         """Clear (or poison) the new memory on every member; memory that was never touched is clear."""
         layout, header = self.segment.layout, self.segment.header
@@ -300,7 +305,7 @@ class Heap:
                 if groups[index] == group and keys[index].startswith(start)
             ]
 
-    def entry(self, index: int) -> tuple[int, tuple[int, ...], np.dtype[Any], str, str]:
+    def entry(self, index: int) -> tuple[int, tuple[int, ...], np.dtype[np.generic], str, str]:
         """Return (offset, shape, dtype, key, name) of an allocation."""
         entry = self._table.entries[index]
         shape = tuple(int(n) for n in entry["shape"][: entry["rank"]])
@@ -308,7 +313,7 @@ class Heap:
         return int(entry["offset"]), shape, DTYPES[entry["dtype"]], key, name
 
 
-def poison_value(dtype: np.dtype[Any]) -> Any:
+def poison_value(dtype: np.dtype[np.generic]) -> Any:
     """Return the value of poisoned memory: NaN, or 0xA5 in every byte, or True."""
     if dtype == BFLOAT16 or dtype.kind == "f":
         return np.array(np.nan, dtype)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from emu.comm.arrays import Array, Bytes, Words
 from emu.comm.errors import SymmetricMemoryError
 from emu.comm.layout import (
     ALLOCATION,
@@ -43,7 +44,7 @@ class Segment:
         self.fd = fd
         self.layout = layout
         self._map = mmap.mmap(fd, layout.total)
-        self.bytes: np.ndarray[Any, np.dtype[np.uint8]] = np.frombuffer(self._map, np.uint8)
+        self.bytes: Bytes = np.frombuffer(self._map, np.uint8)
         self.address = self.bytes.ctypes.data
 
     @classmethod
@@ -77,11 +78,11 @@ class Segment:
             numbers[H_LINK_BANDWIDTH], numbers[H_LINK_LATENCY] = link.bandwidth, link.latency
         return segment
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _attach, (reduction.DupFd(self.fd), self.layout)
 
     @property
-    def header(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def header(self) -> Words:
         """Header words."""
         return self.bytes[:PAGE].view(np.int64)
 
@@ -92,12 +93,12 @@ class Segment:
         bandwidth, latency = float(numbers[H_LINK_BANDWIDTH]), float(numbers[H_LINK_LATENCY])
         return Link(bandwidth=bandwidth, latency=latency) if bandwidth else None
 
-    def block(self, pe: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def block(self, pe: int) -> Words:
         """Words of PE ``pe``'s block."""
         start = self.layout.blocks + pe * BLOCK_BYTES
         return self.bytes[start : start + BLOCK_BYTES].view(np.int64)
 
-    def text(self, pe: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    def text(self, pe: int) -> Bytes:
         """Room for PE ``pe``'s description of what it waits for."""
         start = self.layout.texts + pe * TEXT_BYTES
         return self.bytes[start : start + TEXT_BYTES]
@@ -128,7 +129,7 @@ class Segment:
         count = int(self.block(pe)[length])
         return bytes(self.text(pe)[start : start + count]).decode(errors="replace")
 
-    def _call(self, pe: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    def _call(self, pe: int) -> Bytes:
         start = self.layout.calls + pe * CALL_BYTES
         return self.bytes[start : start + CALL_BYTES]
 
@@ -141,7 +142,7 @@ class Segment:
         return bytes(self._call(pe)).decode(errors="replace").rstrip()
 
     @property
-    def allocations(self) -> np.ndarray[Any, Any]:
+    def allocations(self) -> Array:
         """The allocation table."""
         start = self.layout.allocations
         return self.bytes[start : start + ALLOCATIONS * ALLOCATION.itemsize].view(ALLOCATION)

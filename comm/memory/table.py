@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from emu.comm.arrays import Array
 from emu.comm.layout import (
     ALLOCATIONS,
     BUCKETS,
@@ -57,7 +58,7 @@ class Table:
         self._key0, self._key1 = self.entries["key0"], self.entries["key1"]
         self._used, self._next = self.entries["used"], self.entries["next"]
 
-        def words(start: int, dtype: Any, count: int) -> np.ndarray[Any, Any]:
+        def words(start: int, dtype: Any, count: int) -> Array:
             nbytes = count * np.dtype(dtype).itemsize
             return segment.bytes[start : start + nbytes].view(dtype)
 

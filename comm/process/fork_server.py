@@ -120,7 +120,7 @@ class _Lazy:
     def __init__(self, make: Callable[[], Start]) -> None:
         self._make = make
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _identity, (self._make(),)
 
 

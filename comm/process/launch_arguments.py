@@ -13,7 +13,7 @@ from emu.comm.errors import ArgumentError
 MAX_PES = 1024
 
 
-def check_pe_count(value: Any) -> int:
+def check_pe_count(value: object) -> int:
     """Return the number of PEs of a launch.
 
     Raises:
@@ -22,7 +22,7 @@ def check_pe_count(value: Any) -> int:
     return check_integer("n_pes", value, MAX_PES, f"an integer in [1, {MAX_PES}]")
 
 
-def check_integer(name: str, value: Any, most: int, rule: str) -> int:
+def check_integer(name: str, value: object, most: int, rule: str) -> int:
     """Return an integer from 1 to ``most``.
 
     Raises:
@@ -59,7 +59,7 @@ def check_positional(value: Any) -> tuple[Any, ...]:
     raise ArgumentError(f"args must be a sequence of positional arguments, but got {value!r}")
 
 
-def check_named(value: Any) -> dict[str, Any]:
+def check_named(value: object) -> dict[str, Any]:
     """Return keyword arguments as a dict.
 
     Raises:

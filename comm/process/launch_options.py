@@ -6,7 +6,7 @@ import math
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class LaunchFields(TypedDict, total=False):
     stdin: int | str
 
 
-def _check_seconds(value: Any) -> float:
+def _check_seconds(value: object) -> float:
     seconds = math.nan
     if not isinstance(value, bool) and isinstance(value, numbers.Real):
         try:
@@ -111,13 +111,13 @@ def _check_seconds(value: Any) -> float:
     return seconds
 
 
-def _check_flag(name: str, value: Any) -> bool:
+def _check_flag(name: str, value: object) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ArgumentError(f"{name} must be True or False, but got {value!r}")
     return bool(value)
 
 
-def _check_modules(value: Any) -> tuple[str, ...]:
+def _check_modules(value: object) -> tuple[str, ...]:
     names = tuple(value) if isinstance(value, (Sequence, set, frozenset)) else (None,)
     if isinstance(value, (str, bytes)) or not all(isinstance(name, str) for name in names):
         raise ArgumentError(f"preload must be a sequence of module names, but got {value!r}")

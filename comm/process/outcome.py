@@ -21,7 +21,7 @@ _LONGEST_TEXT = 32 << 10
 """Characters that are left of a longer message, or of a traceback."""
 
 
-def result_message(pe: int, value: Any) -> bytes:
+def result_message(pe: int, value: object) -> bytes:
     """Pack a result."""
     try:
         return pickle.dumps(("ok", value), protocol=5)
@@ -107,7 +107,7 @@ def summary_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {text_of(error)}".split("\n", 1)[0][:500]
 
 
-def _check_usable(error: Any) -> None:
+def _check_usable(error: object) -> None:
     """Raise if an ExceptionGroup could not hold the exception, or its reader not print it."""
     if not isinstance(error, Exception):
         raise TypeError("not an Exception")

@@ -23,7 +23,7 @@ class RemoteCall:
     file: str | None
     data: bytes
 
-    def load(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    def load(self) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
         """Return (function, args, kwargs) in this process."""
         if self.module != "__main__" and self.file is not None:
             _ensure_module(self.module, self.file)
@@ -31,7 +31,9 @@ class RemoteCall:
         return function, args, kwargs
 
 
-def pack(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> RemoteCall:
+def pack(
+    fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> RemoteCall:
     """Pickle a call.
 
     Raises:
@@ -74,7 +76,7 @@ class _Importable(pickle.Pickler):
         return NotImplemented
 
 
-def _was_typed(thing: Any) -> bool:
+def _was_typed(thing: object) -> bool:
     """Return whether a function, or one of a class's, has no file, as under ``python -i script.py``."""
     functions = vars(thing).values() if isinstance(thing, type) else (thing,)
     return any(
@@ -83,7 +85,7 @@ def _was_typed(thing: Any) -> bool:
     )
 
 
-def _refusal(fn: Callable[..., Any], reason: Exception) -> ArgumentError:
+def _refusal(fn: Callable[..., object], reason: Exception) -> ArgumentError:
     name = getattr(fn, "__qualname__", repr(fn))
     return ArgumentError(
         f"fn and its arguments must be importable or picklable in a new process, but {name} is not "

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 from emu.comm.errors import StoppedError
@@ -61,7 +62,7 @@ def main(start: Start) -> None:
     except BaseException as error:  # noqa: BLE001 - the launcher must hear of anything
         _block_stop()
         message = failure_message(start.pe, own or error)
-    left = [t for t in threading.enumerate() if not t.daemon and t is not threading.main_thread()]
+    left = _left_over_threads()
     start.segment.block(start.pe)[B_STATE] = LEAVING if left else FINISHED
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
@@ -73,6 +74,12 @@ def main(start: Start) -> None:
         _report_threads(start)
 
 
+def _left_over_threads() -> list[threading.Thread]:
+    """Return the threads for which Python waits before a process ends."""
+    main_thread = threading.main_thread()
+    return [t for t in threading.enumerate() if not t.daemon and t is not main_thread]
+
+
 def _report_threads(start: Start) -> None:
     """Publish, until this process ends, which threads Python waits for before it can."""
 
@@ -80,11 +87,7 @@ def _report_threads(start: Start) -> None:
         from emu.comm.watchdog.polling import describe_threads
 
         while True:
-            left = [
-                t
-                for t in threading.enumerate()
-                if not t.daemon and t is not threading.main_thread()
-            ]
+            left = _left_over_threads()
             text = describe_threads(left)
             start.segment.write_place(start.pe, f"thread{'s' * (len(left) > 1)} {text}")
             time.sleep(_REPORT_S)
@@ -115,7 +118,7 @@ def _block_stop() -> None:
             pass
 
 
-def _run(start: Start) -> Any:
+def _run(start: Start) -> object:
     from emu.comm.memory.heap import register
     from emu.comm.watchdog.compiling import report_to
     from emu.comm.world.current import set_world
@@ -144,7 +147,7 @@ def _prepare_process(start: Start) -> None:
     sys.stdout = _text_stream(1)
     sys.stderr = _text_stream(2)
 
-    def on_terminate(number: int, frame: Any) -> None:
+    def on_terminate(number: int, frame: FrameType | None) -> None:
         if _loads_code():
             _terminate_later()
             return
@@ -181,7 +184,7 @@ def _repeat_lost_stops() -> None:
     """
     report = sys.unraisablehook
 
-    def on_unraisable(unraisable: Any) -> None:
+    def on_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
         if not isinstance(unraisable.exc_value, StoppedError):
             report(unraisable)
         elif not sys.is_finalizing():

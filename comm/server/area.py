@@ -11,17 +11,13 @@ its compute side leaves for its server; and the launch of its communication kern
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from emu.comm.arrays import Words
 from emu.comm.server import tasks
 from emu.comm.server.comm_kernel import AREA_BYTES
 from emu.comm.sync.signals import ring
 from emu.comm.world.group import Group
-
-Array = np.ndarray[Any, Any]
-Words = np.ndarray[Any, np.dtype[np.int64]]
 
 # --- words of an area. Each line of eight words has one writer.
 # Word 0 is the server's bell: an int32 event counter, and behind it an int32 that says whether it sleeps.

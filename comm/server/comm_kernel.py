@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from emu.comm.arrays import Array
 from emu.comm.errors import ArgumentError
 from emu.comm.server import tasks
 from emu.comm.server.tasks import EVERY_TURN, NEVER, ONCE
@@ -46,8 +47,6 @@ from emu.comm.tiling import (
     read_mc2msg,
     version_of,
 )
-
-Array = np.ndarray[Any, Any]
 
 MAX_ARGUMENTS = 64
 MAX_TILING_BYTES = 5120
@@ -304,7 +303,7 @@ class KernelLaunch:
         once = message.rspPolicy == RspPolicy.AT_THE_END
         first, records = 0, []
         for index, part in enumerate(parts):
-            record = np.zeros((), tasks.record_dtype(n_pes))
+            record: Array = np.zeros((), tasks.record_dtype(n_pes))
             record["session"], record["index"] = session, index
             record["command"], record["dtype"] = int(message.commType), int(message.dataType)
             record["op"], record["count"] = message.reduceOp, part.count

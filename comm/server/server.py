@@ -26,6 +26,8 @@ import numba
 import numpy as np
 from numba import types
 
+from emu.comm.arrays import Array, Words
+from emu.comm.engine.records import MEMBER, PULL, STAGE
 from emu.comm.errors import ArgumentError, ServerError, TaskMismatchError
 from emu.comm.layout import LINE
 from emu.comm.server import executor, tasks, transfer_tables, waits
@@ -39,9 +41,6 @@ from emu.kernels.core.address import aligned_data
 from emu.kernels.core.environment import usable_cores
 from emu.kernels.core.jit import is_stored
 from emu.kernels.reduce import SCRATCH_BYTES
-
-Array = np.ndarray[Any, Any]
-Words = np.ndarray[Any, np.dtype[np.int64]]
 
 _GRACE_S = 2.0
 """How long the report of tasks that differ waits for members that have not prepared theirs."""
@@ -72,7 +71,7 @@ class Server:
         self._decoded = self.next_task = int(areas.mine[DECODED])
         self._turns = int(areas.mine[PULLED])
         self._queue: collections.deque[Array] = collections.deque()
-        self._addresses: Words = np.zeros(group.n_pes + 2, np.int64)
+        self._addresses: Words = np.zeros(2 * group.n_pes + 1, np.int64)
         self._memory: Array = np.empty(SCRATCH_BYTES + LINE, np.uint8)
         self._kernel: CommKernel | None = None
         self._kernel_session = 0
@@ -200,6 +199,7 @@ class Server:
                 made.task,
                 made.stage,
                 made.pull,
+                made.members,
                 self._addresses,
             )
         )
@@ -269,14 +269,14 @@ def _spins(n_pes: int, cores: int) -> int:
     return 400 if n_pes <= cores else 0
 
 
-def _type_of(dtype: np.dtype[Any]) -> Any:
+def _type_of(dtype: np.dtype[np.generic]) -> Any:
     return numba.typeof(np.zeros(1, dtype))
 
 
 _INT, _ROW = types.int64, types.int64[::1]
-_TASK, _STAGE, _PULL = (_type_of(d) for d in (executor.TASK, executor.STAGE, executor.PULL))
+_TASK, _STAGE, _PULL, _MEMBER = map(_type_of, (executor.TASK, STAGE, PULL, MEMBER))
 _KERNELS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
-    (executor.execute, (_INT, _ROW, _ROW, _TASK, _STAGE, _PULL, _ROW)),
+    (executor.execute, (_INT, _ROW, _ROW, _TASK, _STAGE, _PULL, _MEMBER, _ROW)),
     (waits.await_word, (_INT, _ROW, _INT, _INT, _INT, _INT)),
     (waits.await_records, (_INT, _ROW, _INT, _INT, _INT, _INT)),
     (waits.publish_record, (_INT, _ROW, _INT, _INT, _INT, _INT)),

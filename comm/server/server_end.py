@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from emu.comm.arrays import Array
 from emu.comm.errors import ServerError, TaskMismatchError
 from emu.comm.memory.stop import check_stopped
 from emu.comm.server import waits
@@ -33,8 +34,6 @@ from emu.comm.server.area import (
 from emu.comm.server.server import Server, load_kernels
 from emu.comm.world.details import publishable
 from emu.comm.world.group import Group
-
-Array = np.ndarray[Any, Any]
 
 _END_S = 3.0
 """How long a PE that hears of another's failure waits for that PE to end because of it."""

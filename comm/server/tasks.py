@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from typing import Any
 
 import numpy as np
 
+from emu.comm.arrays import Array
 from emu.comm.errors import ArgumentError, ServerError, TaskMismatchError
 from emu.comm.tiling.enums import HcclCommand, HcclDataType, HcclReduceOp
-
-Array = np.ndarray[Any, Any]
 
 LAUNCH, PREPARE = 1, 2
 """Kinds of messages: a communication kernel begins; it prepares a task."""
@@ -25,7 +23,7 @@ EVERY_TURN, ONCE, NEVER = 1, 2, 3
 """Policies of a task: wait for the compute side before every turn or before the first one, or never (0); answer
 each turn, the last one for all, or none."""
 
-NUMPY_DTYPES: dict[int, np.dtype[Any]] = {kind: kind.numpy for kind in HcclDataType}
+NUMPY_DTYPES: dict[int, np.dtype[np.generic]] = {kind: kind.numpy for kind in HcclDataType}
 
 NAMES: dict[int, str] = {
     HcclCommand.ALLREDUCE: "AllReduce",
@@ -57,7 +55,7 @@ OPERATOR_BYTES = 128
 _COUNTS = ("send_counts", "send_displs", "recv_counts", "recv_displs")
 
 
-def message_dtype(n_pes: int) -> np.dtype[Any]:
+def message_dtype(n_pes: int) -> np.dtype[np.generic]:
     """Layout of a message in a communicator of ``n_pes`` members; little-endian."""
     return np.dtype(
         [
@@ -88,7 +86,7 @@ AGREED_WORDS = len(_AGREED)
 _COMMAND = _AGREED.index("command")
 
 
-def record_dtype(n_pes: int) -> np.dtype[Any]:
+def record_dtype(n_pes: int) -> np.dtype[np.generic]:
     """Layout of a record: 64-bit words only."""
     own = (
         "slot",  # of the message, whose word counts what the compute side has released
@@ -125,7 +123,7 @@ def decode(message: Array, slot: int) -> Array:
         ServerError: A server cannot execute the bytes.
     """
     n_pes = message["send_counts"].shape[-1]
-    record = np.zeros((), record_dtype(n_pes))
+    record: Array = np.zeros((), record_dtype(n_pes))
     fields = (*_AGREED[:-2], "send_in_heap", "send", "recv_in_heap", "recv", "operator", *_COUNTS)
     for name in fields:
         record[name] = message[name]

@@ -7,19 +7,17 @@ place, or in its private memory, from where its server copies what the others ne
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from emu.comm.arrays import Array, Words
+from emu.comm.engine.records import KEPT, MEMBER, NONE, PULL, STAGE
 from emu.comm.layout import LINE, round_up
 from emu.comm.server import executor
 from emu.comm.server.area import COMMITS
 from emu.comm.server.tasks import NUMPY_DTYPES
 from emu.comm.tiling.enums import HcclCommand
 from emu.kernels.reduce import CODES
-
-Array = np.ndarray[Any, Any]
-Words = np.ndarray[Any, np.dtype[np.int64]]
 
 _KINDS = {
     HcclCommand.ALLGATHER: executor.COPY,
@@ -28,6 +26,8 @@ _KINDS = {
     HcclCommand.REDUCE_SCATTER: executor.REDUCE_SCATTER,
     HcclCommand.ALLREDUCE: executor.ALL_REDUCE,
 }
+
+_NO_STAGE, _NO_PULL, _NO_MEMBER = np.zeros(0, STAGE), np.zeros(0, PULL), np.zeros(0, MEMBER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +52,11 @@ class TransferTables:
     task: Array
     """``executor.TASK[1]``."""
     stage: Array
-    """``executor.STAGE[m]``."""
+    """``STAGE[m]``."""
     pull: Array
-    """``executor.PULL[n]``."""
+    """``PULL[n]``; no rows for a reduction."""
+    members: Array
+    """``MEMBER[n]``; no rows for a copy."""
 
 
 def staging_of(records: Array) -> Staging:
@@ -93,76 +95,105 @@ class _Builder:
         start = int(heaps[my]) if self.mine["recv_in_heap"] else 0
         self.output = start + int(self.mine["recv"])
         self.stages = need.slot > 0 and not self.mine["send_in_heap"]
-        self.pull = np.zeros(self.n_pes, executor.PULL)
+        self.turns = int(self.mine["repeat"])
 
-    def tables(self) -> tuple[Array, Array]:
-        """Return the stage and the pull table."""
+    def tables(self) -> tuple[Array, Array, Array]:
+        """Return the stage, the pull and the member table."""
         command = int(self.mine["command"])
         if command == HcclCommand.ALLTOALLV:
-            return self._tables_by_counts(), self.pull
+            return self._tables_by_counts()
         if command in (HcclCommand.ALLTOALL, HcclCommand.REDUCE_SCATTER):
-            return self._tables_by_blocks(), self.pull
-        self._fetch(0, 0, self.nbytes, self.members * self.stride)
+            return self._tables_by_blocks(command == HcclCommand.REDUCE_SCATTER)
+        whole = self._stage_rows(int(self.mine["send"]), self.nbytes, np.zeros(1, np.int64))
+        sources = self._sources(0, 0)
         if command == HcclCommand.ALLREDUCE:
-            self._fetch_results()
-        whole = (int(self.mine["send"]), self.nbytes, self.nbytes, 0)
-        return np.array([whole] if self.stages else [], executor.STAGE), self.pull
+            return whole, _NO_PULL, self._members(sources)
+        return whole, self._pull(sources, self.nbytes, self.members * self.stride), _NO_MEMBER
 
-    def _fetch(self, direct: Any, packed: Any, nbytes: Any, target: Any) -> None:
-        """Fill in where this member fetches from each, and where to.
+    def _tables_by_blocks(self, reduces: bool) -> tuple[Array, Array, Array]:
+        """Member ``p`` needs block ``p`` of each."""
+        my, nbytes = self.my, self.nbytes
+        sources = self._sources(my * self.stride, my * nbytes)
+        others = self.members != my
+        start = int(self.mine["send"]) + self.members * self.stride
+        stage = self._stage_rows(start[others], nbytes, (self.members * nbytes)[others])
+        if reduces:
+            return stage, _NO_PULL, self._members(sources)
+        return stage, self._pull(sources, nbytes, self.members * self.stride), _NO_MEMBER
+
+    def _tables_by_counts(self) -> tuple[Array, Array, Array]:
+        """Member ``p`` needs of each the part that its counts and displacements describe."""
+        my, size, sent = self.my, self.itemsize, self.records["send_counts"]
+        packed = np.cumsum(sent, axis=1) - sent
+        sources = self._sources(self.records["send_displs"][:, my] * size, packed[:, my] * size)
+        others = self.members != my
+        start = int(self.mine["send"]) + self.mine["send_displs"] * size
+        nbytes, offsets = sent[my] * size, packed[my] * size
+        stage = self._stage_rows(start[others], nbytes[others], offsets[others])
+        return (
+            stage,
+            self._pull(sources, sent[:, my] * size, self.mine["recv_displs"] * size),
+            _NO_MEMBER,
+        )
+
+    def _sources(self, direct: Words | int, packed: Words | int) -> tuple[Words, Words]:
+        """Return where the parts for this member lie: addresses, and distances of the other slot or 0.
 
         Args:
-            direct: Byte offsets of its parts from where their inputs start.
-            packed: Byte offsets of its parts in their staging slots.
-            nbytes: Bytes of the parts, by which they walk on from turn to turn.
-            target: Byte offsets in the output.
+            direct: Byte offsets of the parts from where the members' inputs start.
+            packed: Byte offsets of the parts in their staging slots.
         """
-        pull, there = self.pull, self.records
+        there = self.records
         in_heap = there["send_in_heap"] != 0
         base = there["send"] + np.where(in_heap, self.heaps, 0) + direct
         # This member reads its own input in place, too; the others cannot if it is private.
         in_place = in_heap | (self.members == self.my)
-        pull["source"] = np.where(in_place, base, self.staged + packed)
-        pull["step"] = np.where(in_place, nbytes, 0)  # each turn is staged from the start of a slot
-        pull["other_slot"] = np.where(in_place, 0, self.need.slot)
-        pull["target"] = self.output + target
-        pull["target_step"] = pull["nbytes"] = nbytes
-        if not self.mine["keeps_own"]:
-            pull["nbytes"][self.my] = 0
-
-    def _tables_by_blocks(self) -> Array:
-        """Member ``p`` needs block ``p`` of each."""
-        my, nbytes = self.my, self.nbytes
-        self._fetch(my * self.stride, my * nbytes, nbytes, self.members * self.stride)
-        start = int(self.mine["send"]) + self.members * self.stride
-        return self._stage(start, nbytes, self.members * nbytes)
-
-    def _tables_by_counts(self) -> Array:
-        """Member ``p`` needs of each the part that its counts and displacements describe."""
-        my, size, sent = self.my, self.itemsize, self.records["send_counts"]
-        packed = np.cumsum(sent, axis=1) - sent
-        direct = self.records["send_displs"][:, my] * size
-        self._fetch(
-            direct, packed[:, my] * size, sent[:, my] * size, self.mine["recv_displs"] * size
+        return (
+            np.where(in_place, base, self.staged + packed),
+            np.where(in_place, 0, self.need.slot),
         )
-        start = int(self.mine["send"]) + self.mine["send_displs"] * size
-        return self._stage(start, sent[my] * size, packed[my] * size)
 
-    def _stage(self, start: Words, nbytes: Any, offset: Words) -> Array:
-        """Return the rows of private parts that the others get."""
-        table = np.empty(self.n_pes, executor.STAGE)
-        table["source"], table["offset"] = start, offset
-        table["step"] = table["nbytes"] = nbytes
-        return table[self.members != self.my] if self.stages else table[:0]
+    def _stage_rows(self, start: Words | int, piece: Words | int, offset: Words) -> Array:
+        """Return the rows of private parts that the others get.
 
-    def _fetch_results(self) -> None:
-        """Fill in where the others' slices of an all-reduce are."""
-        there, pull = self.records, self.pull
+        Args:
+            start: Addresses.
+            piece: Bytes per turn.
+            offset: Byte offsets in the staging slot.
+        """
+        if not self.stages:
+            return _NO_STAGE
+        table = np.zeros(len(offset), STAGE)
+        table["source"], table["offset"], table["piece"] = start, offset, piece
+        table["nbytes"] = piece * self.turns
+        return table
+
+    def _pull(self, sources: tuple[Words, Words], piece: Words | int, target: Words) -> Array:
+        """Return where this member fetches from each, and where to.
+
+        Args:
+            sources: Result of :meth:`_sources`.
+            piece: Bytes per turn.
+            target: Byte offsets in the output.
+        """
+        pull = np.zeros(self.n_pes, PULL)
+        pull["source"], pull["other_slot"] = sources
+        pull["target"] = self.output + target
+        pull["piece"] = piece
+        if not self.mine["keeps_own"]:
+            pull["piece"][self.my] = 0
+        pull["nbytes"] = pull["piece"] * self.turns
+        return pull
+
+    def _members(self, sources: tuple[Words, Words]) -> Array:
+        """Return where a reduction reads inputs, and the slices that the others reduce."""
+        there, table = self.records, np.zeros(self.n_pes, MEMBER)
+        table["source"], table["other_slot"] = sources
         in_heap = there["recv_in_heap"] != 0
         kept = self.staged + 2 * self.need.slot
-        pull["result"] = np.where(in_heap, self.heaps + there["recv"], kept)
-        pull["result_step"] = np.where(in_heap, self.nbytes, 0)
-        pull["other_result"] = np.where(in_heap, 0, self.need.result)
+        table["result"] = np.where(in_heap, self.heaps + there["recv"], kept)
+        table["other_result"] = np.where(in_heap, 0, self.need.result)
+        return table
 
 
 def build(
@@ -194,13 +225,15 @@ def build(
     builder = _Builder(records, my, heaps, staged, need)
     mine = records[my]
     command, dtype = int(mine["command"]), NUMPY_DTYPES[int(mine["dtype"])]
-    stage, pull = builder.tables()
+    stage, pull, members = builder.tables()
+    sliced = command == HcclCommand.ALLREDUCE
+    count = int(mine["count"])
     fields = {
         "my": my,
         "n_pes": len(records),
         "number": number,
         "next_turn": 0,
-        "turns": int(mine["repeat"]),
+        "turns": builder.turns,
         "first_turn": first_turn,
         "commit_word": COMMITS + int(mine["slot"]),
         "commits_before": int(mine["first"]),
@@ -208,17 +241,18 @@ def build(
         "answer_policy": int(mine["answer_policy"]),
         "kind": _KINDS[HcclCommand(command)],
         "itemsize": dtype.itemsize,
-        "count": int(mine["count"]),
+        "count": count,
+        "total": count * builder.turns,
+        "sliced": int(sliced),
         "dtype_code": CODES[dtype],
         "op": int(mine["op"]),
         "output": builder.output,
-        "output_step": builder.nbytes,
         "staging": int(staged[my]),
         "slot_bytes": need.slot,
         "results": int(staged[my]) + 2 * need.slot,
         "result_bytes": need.result,
-        "publishes_result": int(command == HcclCommand.ALLREDUCE and not mine["recv_in_heap"]),
+        "delivery": KEPT if sliced and not mine["recv_in_heap"] else NONE,
         "scratch": scratch,
     }
     task = np.array([tuple(fields[name] for name in executor.TASK.names or ())], executor.TASK)
-    return TransferTables(task=task, stage=stage, pull=pull)
+    return TransferTables(task=task, stage=stage, pull=pull, members=members)

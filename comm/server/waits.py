@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from emu.comm.arrays import Words
 from emu.comm.layout import B_SLICE_S, B_YIELDS
 from emu.comm.server.area import (
     ALL_RECORDS,
@@ -43,7 +44,7 @@ NOT_DONE, DONE, SERVER_FAILED = 0, 1, 2
 
 
 @jit()
-def publish(me: int, areas: Any, my: int, index: int, value: int) -> None:
+def publish(me: int, areas: Words, my: int, index: int, value: int) -> None:
     """Store a word of this member's area, and wake the servers that waited for it."""
     store_i64(areas[my] + 8 * index, value)
     fence()
@@ -59,7 +60,7 @@ def publish(me: int, areas: Any, my: int, index: int, value: int) -> None:
 @jit(
     nogil=False
 )  # the server needs the GIL to read the message: let whoever prepares it finish first
-def post(areas: Any, my: int, index: int, value: int) -> None:
+def post(areas: Words, my: int, index: int, value: int) -> None:
     """Store a word of the compute side and wake its own server."""
     store_i64(areas[my] + 8 * index, value)
     fence()
@@ -67,7 +68,7 @@ def post(areas: Any, my: int, index: int, value: int) -> None:
 
 
 @jit()
-def load_member_word(areas: Any, my: int, index: int) -> Any:
+def load_member_word(areas: Words, my: int, index: int) -> Any:
     """Load a word of a member's area; what the member stored before that word is visible then."""
     return load_i64(areas[my] + 8 * index)
 
@@ -100,7 +101,7 @@ def _must_end(me: int, area: int) -> Any:
 
 
 @jit()
-def await_word(me: int, areas: Any, my: int, pe: int, index: int, target: int) -> Any:
+def await_word(me: int, areas: Words, my: int, pe: int, index: int, target: int) -> Any:
     """Wait in the server until a member's word has reached ``target``.
 
     Returns:
@@ -123,7 +124,7 @@ def await_word(me: int, areas: Any, my: int, pe: int, index: int, target: int) -
 
 
 @jit()
-def _differ(areas: Any, one: int, other: int, number: int, width: int, agreed: int) -> bool:
+def _differ(areas: Words, one: int, other: int, number: int, width: int, agreed: int) -> bool:
     """Return whether two members' records of a task differ in the words that must be the same."""
     start = 8 * (RECORDS + (number % SLOTS) * width)
     for index in range(agreed):
@@ -133,7 +134,7 @@ def _differ(areas: Any, one: int, other: int, number: int, width: int, agreed: i
 
 
 @jit()
-def publish_record(me: int, areas: Any, my: int, decoded: int, width: int, agreed: int) -> None:
+def publish_record(me: int, areas: Words, my: int, decoded: int, width: int, agreed: int) -> None:
     """Publish that the record of task ``decoded - 1`` stands.
 
     Of the servers that wait for the records of this task, the last member to come wakes all, and one
@@ -164,7 +165,7 @@ def publish_record(me: int, areas: Any, my: int, decoded: int, width: int, agree
 
 
 @jit()
-def _compare_records(areas: Any, my: int, decoded: int, width: int, agreed: int) -> int:
+def _compare_records(areas: Words, my: int, decoded: int, width: int, agreed: int) -> int:
     """Compare the records of task ``decoded - 1`` that stand with this member's."""
     complete = True
     for pe in range(areas.size):
@@ -176,7 +177,7 @@ def _compare_records(areas: Any, my: int, decoded: int, width: int, agreed: int)
 
 
 @jit()
-def await_records(me: int, areas: Any, my: int, decoded: int, width: int, agreed: int) -> int:
+def await_records(me: int, areas: Words, my: int, decoded: int, width: int, agreed: int) -> int:
     """Wait for every member's record of task ``decoded - 1``; for the arguments see :func:`publish_record`.
 
     Returns:
@@ -204,7 +205,7 @@ def await_records(me: int, areas: Any, my: int, decoded: int, width: int, agreed
 
 
 @jit()
-def count_done(areas: Any, my: int) -> Any:
+def count_done(areas: Words, my: int) -> Any:
     """Return the number of turns that are done: pulled by every member, and answered here."""
     least = load_i64(areas[my] + 8 * ANSWERED)
     for pe in range(areas.size):
@@ -213,7 +214,7 @@ def count_done(areas: Any, my: int) -> Any:
 
 
 @jit()
-def wake_waiters(me: int, areas: Any, worlds: Any) -> None:
+def wake_waiters(me: int, areas: Words, worlds: Words) -> None:
     """Wake the compute sides for which the turn that they sleep for is now pulled by all."""
     least = load_i64(areas[0] + 8 * PULLED)
     for pe in range(1, areas.size):
@@ -225,14 +226,14 @@ def wake_waiters(me: int, areas: Any, worlds: Any) -> None:
 
 
 @jit()
-def _look_for_done(areas: Any, my: int, target: int) -> int:
+def _look_for_done(areas: Words, my: int, target: int) -> int:
     if count_done(areas, my) >= target:
         return DONE
     return SERVER_FAILED if load_i64(areas[my] + 8 * FAILED) != 0 else NOT_DONE
 
 
 @jit()
-def await_done(me: int, areas: Any, my: int, target: int, resumed: bool) -> int:
+def await_done(me: int, areas: Words, my: int, target: int, resumed: bool) -> int:
     """Wait in the compute side until ``target`` turns are done.
 
     Returns:

@@ -7,21 +7,29 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
+from emu.comm.sync.intrinsics import Typed, TypingContext
 from emu.kernels.core.jit import intrinsic, jit
+
+if TYPE_CHECKING:
+    from numba.core.base import BaseContext
+    from numba.core.typing.templates import Signature
 
 # The number that clock_gettime takes on this system, which NumPy's and Python's clocks use too.
 _MONOTONIC = 1 if sys.platform == "linux" else int(getattr(time, "CLOCK_MONOTONIC", 1))
 
 
 @intrinsic
-def _clock(typingctx: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _clock(typingctx: TypingContext) -> Typed:
+    def codegen(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Sequence[ir.Value]
+    ) -> ir.Value:
         i32, i64 = ir.IntType(32), ir.IntType(64)
         spec = cgutils.alloca_once(builder, ir.ArrayType(i64, 2))
         pointer = builder.bitcast(spec, i64.as_pointer())
@@ -36,21 +44,24 @@ def _clock(typingctx: Any) -> Any:
 
 
 @jit()
-def clock_ns() -> Any:
+def clock_ns() -> int:
     """Return what :func:`time.monotonic_ns` returns; some 20 nanoseconds."""
-    return _clock()
+    now: int = _clock()
+    return now
 
 
 _ABSOLUTE = 1  # TIMER_ABSTIME
 _SET_SLACK, _GET_SLACK = 29, 30  # of prctl
 
 
-def _call(builder: Any, name: str, result: Any, types_: list[Any], args: list[Any]) -> Any:
+def _call(
+    builder: ir.IRBuilder, name: str, result: ir.Type, types_: list[ir.Type], args: list[ir.Value]
+) -> ir.Value:
     kind = ir.FunctionType(result, types_)
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
 
 
-def _prctl(builder: Any, option: int, value: Any) -> Any:
+def _prctl(builder: ir.IRBuilder, option: int, value: ir.Value) -> ir.Value:
     i32, i64 = ir.IntType(32), ir.IntType(64)
     kind = ir.FunctionType(i32, [i32], var_arg=True)
     function = cgutils.get_or_insert_function(builder.module, kind, "prctl")
@@ -59,8 +70,10 @@ def _prctl(builder: Any, option: int, value: Any) -> Any:
 
 
 @intrinsic
-def _sleep_linux(typingctx: Any, deadline: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _sleep_linux(typingctx: TypingContext, deadline: types.Type) -> Typed:
+    def codegen(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Sequence[ir.Value]
+    ) -> ir.Value:
         i32, i64 = ir.IntType(32), ir.IntType(64)
         pointer, second = i64.as_pointer(), ir.Constant(i64, 1_000_000_000)
         spec = builder.bitcast(cgutils.alloca_once(builder, ir.ArrayType(i64, 2)), pointer)
@@ -82,8 +95,10 @@ def _sleep_linux(typingctx: Any, deadline: Any) -> Any:
 
 
 @intrinsic
-def _usleep(typingctx: Any, microseconds: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _usleep(typingctx: TypingContext, microseconds: types.Type) -> Typed:
+    def codegen(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Sequence[ir.Value]
+    ) -> ir.Value:
         i32 = ir.IntType(32)
         _call(builder, "usleep", i32, [i32], [builder.trunc(args[0], i32)])
         return context.get_dummy_value()

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import platform
 import sys
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
+from emu.comm.sync.intrinsics import Typed, TypingContext
 from emu.kernels.core.jit import intrinsic, jit
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numba.core.base import BaseContext
+    from numba.core.typing.templates import Signature
 
 _SYSCALL = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221, "s390x": 238}
 HAVE_FUTEX = sys.platform == "linux" and platform.machine() in _SYSCALL
@@ -23,11 +30,13 @@ _WAIT, _WAKE = 0, 1  # not the private forms: the words are shared between proce
 _NAP_US = 100
 
 
-def _libc(name: str, arguments: int) -> Any:
+def _libc(name: str, arguments: int) -> Callable[..., int]:
     """Make an intrinsic that calls a libc function of ``arguments`` int64 and returns int64."""
     signature = types.int64(*[types.int64] * arguments)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Sequence[ir.Value]
+    ) -> ir.Value:
         i64 = ir.IntType(64)
         kind = ir.FunctionType(i64, [i64] * arguments)
         return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
@@ -35,22 +44,32 @@ def _libc(name: str, arguments: int) -> Any:
     if arguments == 0:
 
         @intrinsic
-        def call(typingctx: Any) -> Any:
+        def call(typingctx: TypingContext) -> Typed:
             return signature, codegen
 
     elif arguments == 1:
 
         @intrinsic
-        def call(typingctx: Any, a: Any) -> Any:
+        def call(typingctx: TypingContext, a: types.Type) -> Typed:
             return signature, codegen
 
     else:
 
         @intrinsic
-        def call(typingctx: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> Any:
+        def call(
+            typingctx: TypingContext,
+            a: types.Type,
+            b: types.Type,
+            c: types.Type,
+            d: types.Type,
+            e: types.Type,
+            f: types.Type,
+            g: types.Type,
+        ) -> Typed:
             return signature, codegen
 
-    return call
+    made: Callable[..., int] = call
+    return made
 
 
 _syscall = _libc("syscall", 7)
@@ -59,10 +78,12 @@ sched_yield = _libc("sched_yield", 0)
 
 
 @intrinsic
-def pause(typingctx: Any) -> Any:
+def pause(typingctx: TypingContext) -> Typed:
     """Hint to the core that this is a spin loop; do nothing where there is no such hint."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Sequence[ir.Value]
+    ) -> ir.Value:
         if platform.machine() == "x86_64":
             kind = ir.FunctionType(ir.VoidType(), [])
             hint = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse2.pause")
@@ -73,7 +94,7 @@ def pause(typingctx: Any) -> Any:
 
 
 @jit()
-def futex_wait(address: int, expected: Any, timespec: int) -> None:
+def futex_wait(address: int, expected: int | np.int32, timespec: int) -> None:
     """Sleep while the int32 at ``address`` is ``expected``, at most the timespec at ``timespec``.
 
     Return on a wake, a change, the time-out or a signal; the caller looks again in any case.

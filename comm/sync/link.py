@@ -31,13 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from emu.comm.layout import (
-    B_LINK_BANDWIDTH,
-    B_LINK_LATENCY,
-    B_LINKS,
-    B_N_PES,
-    B_WAITS,
-)
+from emu.comm.layout import B_LINK_BANDWIDTH, B_LINK_LATENCY, B_LINKS, B_N_PES, B_WAITS
 from emu.comm.link_model import Link
 from emu.comm.sync.clock import clock_ns, sleep_to
 from emu.comm.sync.futex import pause

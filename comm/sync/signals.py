@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from emu.comm.arrays import Words
 from emu.comm.layout import (
     B_BLOCKS,
     B_CALL_KIND,
@@ -102,7 +103,7 @@ def note_writer(me: int, pe: int, offset: int, operation: int) -> None:
 
 
 @jit()
-def note_read(me: int, pe: int, offset: int, kind: int, seen: Any) -> None:
+def note_read(me: int, pe: int, offset: int, kind: int, seen: int | np.int64) -> None:
     """Count a call that changed nothing: a loop of nothing else is a wait."""
     last = carray(as_pointer(me + 8 * B_CALLS), (5,), np.int64)
     last[0] += 1
@@ -358,7 +359,7 @@ def full_fence() -> None:
 
 
 @jit()
-def count_held(words: Any, matched: Any) -> int:
+def count_held(words: Words, matched: Words) -> int:
     """Test words, rows of (address, size, comparison, value); mark and count those that hold."""
     total = 0
     for i in range(words.shape[0]):
@@ -368,7 +369,7 @@ def count_held(words: Any, matched: Any) -> int:
 
 
 @jit()
-def wait_words(me: int, words: Any, needed: int, matched: Any, resumed: bool) -> int:
+def wait_words(me: int, words: Words, needed: int, matched: Words, resumed: bool) -> int:
     """Wait until ``needed`` of the words satisfy their condition simultaneously.
 
     Returns:

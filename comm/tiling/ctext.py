@@ -88,7 +88,7 @@ _LONGEST = 300
 """Longest constant expression, in tokens; Python's parser bounds the depth of nesting."""
 _DIGITS = 80
 
-_OPERATORS: dict[type[ast.AST], Callable[..., Number]] = {
+_OPERATORS: dict[type[ast.AST], Callable[..., Number]] = {  # pyright: ignore[reportAssignmentType]  # of operator's own types
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,

@@ -145,7 +145,7 @@ class Layout:
     def table(self, memory: memoryview | None = None) -> str:
         """Return ``rows`` as lines of text under a headline with name and size."""
         head = ("offset", "size", "type", "field", "" if memory is None else "value")
-        lines = [head]
+        lines: list[tuple[str, ...]] = [head]
         for row in self.rows(memory):
             value = "" if row.value is None else str(row.value)
             lines.append((str(row.offset), str(row.size), row.type, row.name, value))

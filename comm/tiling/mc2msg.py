@@ -21,6 +21,8 @@ The fields ``offset`` of an API message are taken as bytes from the start of the
 
 from __future__ import annotations
 
+# pyright takes the size of a field, `uint8[8]`, for the argument of a type.
+# pyright: reportInvalidTypeArguments=false
 import enum
 import functools
 from typing import Annotated

@@ -6,7 +6,6 @@ import json
 import struct
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -35,6 +34,7 @@ from emu.comm.layout import (
 )
 from emu.comm.memory.segment import Segment
 from emu.comm.watchdog.compiling import is_compiling, is_reading_input
+from emu.comm.world.details import Description
 from emu.kernels.core.dtypes import DTYPES
 
 _FIRST_DESCRIPTION_S = 0.15
@@ -59,14 +59,14 @@ class PEState:
     """Number of times in a row that it was seen in the same loop that only reads."""
     answers: int
     """Number of answers to the launcher's queries."""
-    description: dict[str, Any]
+    description: Description
 
 
 def read_state(segment: Segment, pe: int) -> PEState:
     """Read PE ``pe``'s status from its block."""
     block = segment.block(pe)
     waiting, polls = int(block[B_WAITING]) > 0, int(block[B_POLLS])
-    description: dict[str, Any] = {}
+    description: Description = {}
     if waiting or polls:
         try:
             description = json.loads(segment.read_text(pe) or "{}")
@@ -159,7 +159,7 @@ def _describe_wait(segment: Segment, seen: PEState) -> str:
     return f"PE {pe} waits in {call} for " + "; ".join(slots)
 
 
-def _describe_barrier(segment: Segment, pe: int, description: dict[str, Any]) -> str:
+def _describe_barrier(segment: Segment, pe: int, description: Description) -> str:
     layout = segment.layout
     start = layout.groups + description["index"] * layout.group_bytes
     entry = segment.bytes[start : start + layout.group_dtype.itemsize].view(layout.group_dtype)[0]
@@ -176,7 +176,7 @@ def _describe_barrier(segment: Segment, pe: int, description: dict[str, Any]) ->
     )
 
 
-def _describe_slot(segment: Segment, pe: int, slot: dict[str, Any]) -> str:
+def _describe_slot(segment: Segment, pe: int, slot: Description) -> str:
     layout = segment.layout
     size = abs(slot["size"])
     start = layout.heaps + pe * layout.stride + slot["offset"]

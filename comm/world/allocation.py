@@ -8,10 +8,9 @@ from typing import Any
 
 from emu.comm.errors import ArgumentError, SymmetricMemoryError
 from emu.comm.layout import KEY_BYTES
-from emu.comm.memory.heap import Heap
-from emu.comm.memory.segment import Segment
 from emu.comm.world.array import ArrayGroup, SymmetricArray, symmetric
 from emu.comm.world.checks import check, extents_of
+from emu.comm.world.membership import Identity
 from emu.kernels.core.dtypes import DTYPES, KINDS
 
 _logger = logging.getLogger("emu.comm")
@@ -20,17 +19,8 @@ _logger = logging.getLogger("emu.comm")
 class Allocation(ArrayGroup):
     """A group whose members allocate symmetric arrays."""
 
-    def __init__(
-        self,
-        segment: Segment,
-        heap: Heap,
-        me: int,
-        name: str,
-        members: tuple[int, ...],
-        index: int,
-        world_pe: int,
-    ) -> None:
-        super().__init__(segment, heap, me, name, members, index, world_pe)
+    def __init__(self, identity: Identity) -> None:
+        super().__init__(identity)
         self._allocated = 0
         self._by_key: dict[str, SymmetricArray] = {}
         self._keys: dict[int, str] = {}  # of the same arrays, by their place in the table

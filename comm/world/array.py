@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from emu.comm.arrays import Array
 from emu.comm.errors import ArgumentError, IndexRangeError, SymmetricMemoryError
 from emu.comm.world.checks import check
 from emu.comm.world.membership import Membership
 from emu.kernels.core.dtypes import KINDS
 from emu.kernels.core.messages import shown
 
-WORDS: dict[np.dtype[Any], int] = {
+WORDS: dict[np.dtype[np.generic], int] = {
     np.dtype(np.int32): 4,
     np.dtype(np.int64): 8,
     np.dtype(np.uint32): -4,
@@ -71,7 +73,7 @@ class SymmetricArray:
         group: ArrayGroup,
         offset: int,
         shape: tuple[int, ...],
-        dtype: np.dtype[Any],
+        dtype: np.dtype[np.generic],
         name: str,
         *,
         index: int = -1,
@@ -96,7 +98,7 @@ class SymmetricArray:
         self.index = index
         self.freed = False
         self.root = root if root is not None else self
-        self._on: dict[int, np.ndarray[Any, Any]] = {}
+        self._on: dict[int, Array] = {}
         # For the fast paths of atomics and waits: the number of elements whose offset is a product
         # (0: none, take the general path), and the range of values that are their own bits.
         self.word = WORDS.get(dtype, 0)
@@ -116,11 +118,11 @@ class SymmetricArray:
         return self.nbytes // self.itemsize
 
     @property
-    def local(self) -> np.ndarray[Any, Any]:
+    def local(self) -> Array:
         """This PE's memory; loads and stores act on it directly."""
         return self.on(self.group.my_pe)
 
-    def on(self, pe: int) -> np.ndarray[Any, Any]:
+    def on(self, pe: int) -> Array:
         """Return PE ``pe``'s memory as an ndarray, without a copy (``shmem_ptr``).
 
         Plain loads and stores through it are not ordered and wake no waiter; use put and signals.
@@ -170,7 +172,7 @@ class SymmetricArray:
             root=self.root,
         )
 
-    def _pick(self, mine: np.ndarray[Any, Any], key: tuple[Any, ...]) -> np.ndarray[Any, Any]:
+    def _pick(self, mine: Array, key: tuple[Any, ...]) -> Array:
         """Return the part of this PE's memory that a key picks; one element as a scalar array."""
         try:
             part = mine[key]
@@ -200,7 +202,7 @@ class SymmetricArray:
                 ) from None
         mine[key] = source
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.array(self.local, dtype=dtype, copy=copy)
 
     def __len__(self) -> int:
@@ -240,7 +242,14 @@ class SymmetricArray:
         self.group.release(self)
 
 
-def symmetric(name: str, value: Any) -> SymmetricArray:
+Input: TypeAlias = ArrayLike | SymmetricArray
+"""What can be sent: an array of any strides, a number, or a list of them."""
+
+Output: TypeAlias = Array | SymmetricArray
+"""What can be filled."""
+
+
+def symmetric(name: str, value: object) -> SymmetricArray:
     """Return ``value`` if it is a symmetric array.
 
     Raises:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from emu.comm.arrays import Array
 from emu.comm.errors import ArgumentError
-from emu.comm.world.array import SymmetricArray
+from emu.comm.world.array import Input, Output, SymmetricArray
 from emu.comm.world.checks import check
 from emu.comm.world.collective_header import MAX_RANK
 from emu.comm.world.membership import Membership
@@ -17,10 +17,8 @@ from emu.kernels.core.dtypes import DTYPES
 from emu.kernels.core.messages import shown
 from emu.kernels.reduce import CODES, OPS, supports
 
-Array = np.ndarray[Any, Any]
 
-
-def check_array(value: Any, name: str = "array") -> Array:
+def check_array(value: Input | None, name: str = "array") -> Array:
     """Return an input or output as an ndarray whose dtype and rank collectives can handle."""
     array = value.local if isinstance(value, SymmetricArray) else check.array(name, value)
     if array.dtype not in CODES:
@@ -31,7 +29,7 @@ def check_array(value: Any, name: str = "array") -> Array:
     return array
 
 
-def check_operation(op: str, dtype: np.dtype[Any]) -> int:
+def check_operation(op: str, dtype: np.dtype[np.generic]) -> int:
     """Return the number of a reduction that ``dtype`` supports."""
     number = OPS.get(op) if isinstance(op, str) else None
     if number is None:
@@ -48,7 +46,7 @@ def check_member(group: Membership, argument: str, value: int) -> int:
     return check.index(argument, value, group.n_pes, f" for group {group.name!r}")
 
 
-def check_rows(group: Membership, array: Any) -> Array:
+def check_rows(group: Membership, array: Input | None) -> Array:
     """Return an array with a row for each member."""
     source = check_array(array)
     if not source.ndim or len(source) != group.n_pes:
@@ -99,7 +97,7 @@ def check_pairs(group: Membership, pairs: Sequence[tuple[int, int]]) -> tuple[tu
     return tuple(checked)
 
 
-def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def check_out(out: Output | None, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
     """Return ``out`` if it has this shape and dtype; a new array if it is None."""
     if out is None:
         return np.empty(shape, dtype)
@@ -114,7 +112,7 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return array
 
 
-def check_row_buffer(out: Any, source: Array) -> Array | None:
+def check_row_buffer(out: Output | None, source: Array) -> Array | None:
     """Return ``out`` if it has rows like those of ``source``, whatever their number; None if it is None."""
     if out is None:
         return None
@@ -137,7 +135,9 @@ class Result:
 
     __slots__ = ("dense", "given")
 
-    def __init__(self, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def __init__(
+        self, out: Output | None, shape: tuple[int, ...], dtype: np.dtype[np.generic]
+    ) -> None:
         given = check_out(out, shape, dtype)
         self.given = given
         self.dense = given if given.flags.c_contiguous else np.empty(given.shape, given.dtype)

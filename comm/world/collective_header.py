@@ -8,17 +8,15 @@ other calls are found by the barrier itself (:mod:`emu.comm.world.agreement`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from emu.comm.arrays import Words
 from emu.comm.world.agreement import FIRST_COLLECTIVE, STAGES
 from emu.kernels.core.address import as_pointer
 from emu.kernels.core.dtypes import DTYPES
 from emu.kernels.core.jit import carray, jit
 from emu.kernels.reduce import CODES, OPS
-
-Words = np.ndarray[Any, np.dtype[np.int64]]
 
 MAX_RANK = 32
 
@@ -48,7 +46,7 @@ class CollectiveHeader:
     """The call of one member: what all members must agree on, and what they tell each other."""
 
     kind: str
-    dtype: np.dtype[Any] | None
+    dtype: np.dtype[np.generic] | None
     """None: this member leaves dtype and shape to the root."""
     shape: tuple[int, ...]
     op: int = 0
@@ -90,7 +88,7 @@ class CollectiveHeader:
 
 
 @jit()
-def read_headers(headers: Any, offset: int, table: Any) -> bool:
+def read_headers(headers: Words, offset: int, table: Words) -> bool:
     """Copy every member's header into a row of ``table``.
 
     Returns:
@@ -121,7 +119,7 @@ def headers_agree(table: Words) -> bool:
     return bool((there == first).all())
 
 
-def header_dtype(header: Words) -> np.dtype[Any]:
+def header_dtype(header: Words) -> np.dtype[np.generic]:
     """Return the dtype in a header."""
     return DTYPES[int(header[DTYPE])]
 

@@ -20,12 +20,13 @@ executes it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from emu.comm.arrays import Array, Words
 from emu.comm.errors import ArgumentError
 from emu.comm.world.allocation import Allocation
+from emu.comm.world.array import Input, Output
 from emu.comm.world.collective_arguments import (
     Result,
     as_source,
@@ -46,20 +47,20 @@ from emu.comm.world.collective_header import (
     OUT,
     UNKNOWN,
     CollectiveHeader,
-    Words,
     header_dtype,
     header_shape,
 )
 from emu.comm.world.exchange import (
+    FLAT,
     FLAT_BYTES,
-    Array,
+    ROWS,
+    SLICES,
     Block,
     Exchange,
     Fetch,
     Reduction,
     Transfer,
 )
-from emu.comm.world.rounds import FLAT, ROWS, SLICES
 
 
 class Collectives(Allocation):
@@ -76,7 +77,7 @@ class Collectives(Allocation):
 
     # --- one to all ------------------------------------------------------------------------
 
-    def broadcast(self, array: Any, root: int = 0, *, out: Any = None) -> Array:
+    def broadcast(self, array: Input | None, root: int = 0, *, out: Output | None = None) -> Array:
         """Send the root's array to every member.
 
         Args:
@@ -112,7 +113,7 @@ class Collectives(Allocation):
             target, nbytes = data_address(result.dense), result.dense.nbytes
             if source is None:
                 return Fetch([x.block(headers, root, (0, 0), target, nbytes)], nbytes)
-            blocks = [Block(data_address(source), target, nbytes, False)]
+            blocks = [Block(data_address(source), target, nbytes)]
             return Fetch([] if is_same(source, result.dense) else blocks, nbytes)
 
         x.execute(
@@ -130,7 +131,9 @@ class Collectives(Allocation):
         assert result is not None
         return result.finish()
 
-    def scatter(self, array: Any = None, root: int = 0, *, out: Any = None) -> Array:
+    def scatter(
+        self, array: Input | None = None, root: int = 0, *, out: Output | None = None
+    ) -> Array:
         """Send the root's ``array[p]`` to member ``p``.
 
         Args:
@@ -161,7 +164,7 @@ class Collectives(Allocation):
             result = Result(out, header_shape(headers[root]), header_dtype(headers[root]))
             target, nbytes = data_address(result.dense), result.dense.nbytes
             if source is not None:
-                block = Block(data_address(source) + root * nbytes, target, nbytes, False)
+                block = Block(data_address(source) + root * nbytes, target, nbytes)
             else:
                 offsets = self.my_pe * nbytes, self.my_pe * x.slot
                 block = x.block(headers, root, offsets, target, nbytes)
@@ -182,7 +185,7 @@ class Collectives(Allocation):
 
     # --- all to one, all to all ------------------------------------------------------------
 
-    def gather(self, array: Any, root: int = 0, *, out: Any = None) -> Array | None:
+    def gather(self, array: Input, root: int = 0, *, out: Output | None = None) -> Array | None:
         """Collect every member's array on the root.
 
         Args:
@@ -198,7 +201,7 @@ class Collectives(Allocation):
         """
         return self._gather("gather", array, check_member(self, "root", root), out)
 
-    def all_gather(self, array: Any, *, out: Any = None) -> Array:
+    def all_gather(self, array: Input, *, out: Output | None = None) -> Array:
         """Collect every member's array on every member.
 
         Args:
@@ -215,7 +218,9 @@ class Collectives(Allocation):
         assert result is not None
         return result
 
-    def _gather(self, kind: str, array: Any, root: int | None, out: Any) -> Array | None:
+    def _gather(
+        self, kind: str, array: Input, root: int | None, out: Output | None
+    ) -> Array | None:
         source = check_array(array)
         collects = root is None or root == self.my_pe
         shape = (self.n_pes, *source.shape)
@@ -228,7 +233,7 @@ class Collectives(Allocation):
             outputs = headers[:, OUT].tolist()
             if min(outputs) >= 0:  # everyone writes its block to all the others
                 blocks = [
-                    Block(data, int(x.heaps[pe]) + outputs[pe] + my * nbytes, nbytes, False)
+                    Block(data, int(x.heaps[pe]) + outputs[pe] + my * nbytes, nbytes)
                     for pe in self._members_from_me()
                 ]
                 return Fetch(blocks, nbytes, writes=True)
@@ -258,7 +263,7 @@ class Collectives(Allocation):
         )
         return None if result is None else result.finish()
 
-    def all_to_all(self, array: Any, *, out: Any = None) -> Array:
+    def all_to_all(self, array: Input, *, out: Output | None = None) -> Array:
         """Send ``array[p]`` to member ``p``, for each ``p``.
 
         Args:
@@ -281,7 +286,7 @@ class Collectives(Allocation):
         def fetch(headers: Words) -> Fetch:
             offsets = my * nbytes, my * x.slot
             blocks = [
-                Block(data + my * nbytes, start + my * nbytes, nbytes, False)
+                Block(data + my * nbytes, start + my * nbytes, nbytes)
                 if pe == my
                 else x.block(headers, pe, offsets, start + pe * nbytes, nbytes)
                 for pe in self._members_from_me()
@@ -301,7 +306,7 @@ class Collectives(Allocation):
         return result.finish()
 
     def all_to_all_v(
-        self, array: Any, send_counts: Sequence[int], *, out: Any = None
+        self, array: Input, send_counts: Sequence[int], *, out: Output | None = None
     ) -> tuple[Array, Array]:
         """Send rows of different numbers: the first ``send_counts[0]`` to member 0, and so on.
 
@@ -343,7 +348,7 @@ class Collectives(Allocation):
                 there = data_address(result.dense) + ends[pe] - nbytes
                 before = int(sent[pe, :my].sum()) * row_bytes
                 if pe == my:
-                    blocks.append(Block(data_address(source) + before, there, nbytes, False))
+                    blocks.append(Block(data_address(source) + before, there, nbytes))
                 else:
                     blocks.append(x.block(headers, pe, (before, my * x.slot), there, nbytes))
             return Fetch(blocks, longest)
@@ -368,7 +373,9 @@ class Collectives(Allocation):
         assert result is not None
         return result.finish(), received
 
-    def permute(self, array: Any, pairs: Sequence[tuple[int, int]], *, out: Any = None) -> Array:
+    def permute(
+        self, array: Input, pairs: Sequence[tuple[int, int]], *, out: Output | None = None
+    ) -> Array:
         """Send arrays along pairs ``(source, target)``.
 
         Args:
@@ -412,7 +419,7 @@ class Collectives(Allocation):
 
     # --- reductions ------------------------------------------------------------------------
 
-    def all_reduce(self, array: Any, op: str = "sum", *, out: Any = None) -> Array:
+    def all_reduce(self, array: Input, op: str = "sum", *, out: Output | None = None) -> Array:
         """Combine every member's array element by element, and give the result to all.
 
         Args:
@@ -441,7 +448,7 @@ class Collectives(Allocation):
         )
         return result.finish()
 
-    def reduce_scatter(self, array: Any, op: str = "sum", *, out: Any = None) -> Array:
+    def reduce_scatter(self, array: Input, op: str = "sum", *, out: Output | None = None) -> Array:
         """Combine every member's array, and give row ``p`` of the result to member ``p``.
 
         Args:

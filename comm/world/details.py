@@ -14,6 +14,9 @@ from typing import Any
 
 from emu.comm.layout import TEXT_BYTES
 
+Description = dict[str, Any]
+"""What a PE waits for, as it is published in JSON: ``call``, and what else a report should show."""
+
 AGAIN_S = 0.25
 """Seconds after which a wait that goes on is described again: later events may be the clue."""
 MAX_LINE = 320
@@ -31,7 +34,7 @@ def has_provider() -> bool:
     return bool(_providers)
 
 
-def publishable(description: dict[str, Any]) -> str:
+def publishable(description: Description) -> str:
     """Return a description as JSON that fits the room for it, with the providers' lines.
 
     Whatever does not fit is cut from the end: lines first, then slots, then the texts.

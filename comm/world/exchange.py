@@ -26,10 +26,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from emu.comm.arrays import Array, Words
+from emu.comm.engine.records import KEPT, NONE, PUSHED
+from emu.comm.engine.steps import STREAM_BYTES
 from emu.comm.layout import LINE
 from emu.comm.sync.signals import DONE, barrier_arrive
 from emu.comm.world.agreement import CLOSING, mismatch, pass_barrier
@@ -40,36 +43,13 @@ from emu.comm.world.collective_header import (
     OUT,
     UNKNOWN,
     CollectiveHeader,
-    Words,
     headers_agree,
     read_headers,
 )
-from emu.comm.world.rounds import (
-    FLAT,
-    P_DIRECT_OUT,
-    P_HALF,
-    P_MODE,
-    P_OPENING,
-    P_OUT,
-    P_PARITY,
-    P_RESULT,
-    P_ROUNDS,
-    P_SCRATCH,
-    P_SLOT,
-    P_STAGES,
-    P_STAGING,
-    P_STREAM,
-    P_SYNC,
-    P_TAG,
-    PLAN_WORDS,
-    SLICES,
-    copy_rounds,
-    reduce_rounds,
-)
-from emu.kernels.core.address import array_data
+from emu.comm.world.rounds import PLAN, field, run_rounds
+from emu.kernels.core.address import aligned_data, array_data
+from emu.kernels.core.jit import entry_when_called
 from emu.kernels.reduce import CODES, SCRATCH_BYTES
-
-Array = np.ndarray[Any, Any]
 
 CHUNK_BYTES = 2 << 20
 """Largest staging buffer of a PE, of two. The fewer the rounds, the less a busy machine disturbs."""
@@ -83,20 +63,30 @@ FLAT_BYTES = 8 << 10
 DIRECT_BYTES = 32 << 10
 """From this size on symmetric inputs and outputs are used where they are."""
 
-STREAM_BYTES = 8 << 20
-"""Results of this size on are written past the caches."""
+FLAT, ROWS, SLICES = 0, 1, 2
+"""Modes of a reduction: each member reduces all, its row, or its slice of each chunk."""
 
-_NO_ROWS: Words = np.zeros((0, 4), np.int64)
+_run_rounds: Callable[[int, int, int], int] = entry_when_called(run_rounds, 3)
+
+_NO_ROWS: Words = np.zeros((0, 5), np.int64)
+
+# Places of the words of a plan that are set for each call.
+_TAG, _PARITY, _ROUNDS, _OPENING = map(field, ("tag", "parity", "rounds", "opening"))
+_SYNC, _STREAM, _REDUCES = map(field, ("sync", "stream", "reduces"))
+_STAGE, _STAGES, _ROWS, _N_ROWS = map(field, ("stage", "stages", "rows", "n_rows"))
+_ITEMSIZE, _DELIVERY = map(field, ("itemsize", "delivery"))  # and what lies between them
+_OWN = 4  # of a row of STAGE
 
 
 class Block(NamedTuple):
-    """A block that this member copies when all headers are known."""
+    """A block that this member copies when all headers are known: all but the last field of a ``PULL``."""
 
     source: int
     """Address; of a staged block in the first of the two staging buffers."""
     target: int
     nbytes: int
-    staged: bool
+    other_slot: int = 0
+    """Bytes from there to the other staging buffer; 0 of a block that is read in place."""
 
 
 class Fetch(NamedTuple):
@@ -173,13 +163,33 @@ class Exchange:
         self._table: Words = np.zeros((n_pes, HEADER_WORDS + n_pes), np.int64)
         self._addresses: Words = np.zeros(2 * n_pes + 1, np.int64)
         self._memory: Array = np.empty(SCRATCH_BYTES + LINE, np.uint8)
-        self._empty_plan: Words = np.zeros(PLAN_WORDS, np.int64)
-        self._empty_plan[P_OPENING] = 1
-        self._empty_plan[P_HALF] = self.chunk
-        self._empty_plan[P_STAGING] = self.staging[group.my_pe]
-        self._scratch = -(-array_data(id(self._memory)) // LINE) * LINE
+        self._empty_plan = self._make_plan()
+        # Members of whom nobody is read in place, by mode: the part for this member lies in its slot.
+        staged: Words = np.zeros((n_pes, 4), np.int64)
+        staged[:, 0], staged[:, 1] = self.staging, self.chunk
+        staged[:, 2], staged[:, 3] = self._results, self.slot
+        self._staged_members = [staged, staged.copy(), staged]
+        self._staged_members[ROWS][:, 0] += group.my_pe * self.slot
         start = group.barrier_address - group.segment.address
         self._generation = group.segment.bytes[start + 4 : start + 8].view(np.int32)
+
+    def _make_plan(self) -> Words:
+        """Return the words of a plan that are the same for all calls."""
+        my = self._group.my_pe
+        fields = {
+            "opening": 1,
+            "stage": id(_NO_ROWS),
+            "rows": id(_NO_ROWS),
+            "addresses": id(self._addresses),
+            "my": my,
+            "n_pes": self._group.n_pes,
+            "staging": int(self.staging[my]),
+            "slot_bytes": self.chunk,
+            "results": int(self._results[my]),
+            "result_bytes": self.slot,
+            "scratch": aligned_data(id(self._memory)),
+        }
+        return np.array([fields.get(name, 0) for name in PLAN.names or ()], np.int64)
 
     # --- one call --------------------------------------------------------------------------
 
@@ -203,8 +213,8 @@ class Exchange:
         """
         direct = int(headers[pe, IN])
         if direct >= 0:
-            return Block(int(self.heaps[pe]) + direct + offsets[0], target, nbytes, False)
-        return Block(int(self.staging[pe]) + offsets[1], target, nbytes, True)
+            return Block(int(self.heaps[pe]) + direct + offsets[0], target, nbytes)
+        return Block(int(self.staging[pe]) + offsets[1], target, nbytes, self.chunk)
 
     def execute(self, transfer: Transfer) -> None:
         """Exchange the blocks of a collective, from the first header to the last copy.
@@ -212,25 +222,28 @@ class Exchange:
         Raises:
             CollectiveMismatchError: The members disagree. Nothing was written.
         """
-        header, plan = transfer.header, self._plan(transfer.header, transfer.slot)
+        header, piece = transfer.header, transfer.slot
+        plan = self._plan(header)
         stage = _NO_ROWS
         if transfer.stage and transfer.source < 0:
-            stage = np.array([(*row, 0) for row in transfer.stage], np.int64)
-        tables = (stage, _NO_ROWS)
-        table = self._open(header, plan, copy_rounds, tables, transfer.source, transfer.target)
+            stage = np.array([(*row, piece, 0) for row in transfer.stage], np.int64)
+            plan[_STAGE], plan[_STAGES] = id(stage), len(stage)
+        table = self._open(header, plan, transfer.source, transfer.target)
         fetch = transfer.fetch(table)
         inputs = table[:, IN].tolist()
         staged = not fetch.writes and min([inputs[pe] for pe in transfer.senders], default=0) < 0
         if fetch.own:
-            stage[0, 3] = fetch.own
+            stage[0, _OWN] = fetch.own
         if not staged:
-            plan[P_SLOT] = self.chunk
-        plan[P_ROUNDS] = -(-fetch.longest // int(plan[P_SLOT]))
-        plan[P_SYNC] = staged
-        plan[P_STREAM] = sum([block.nbytes for block in fetch.blocks]) >= STREAM_BYTES
-        if plan[P_ROUNDS]:
-            rows = np.array(fetch.blocks, np.int64).reshape(-1, 4) if fetch.blocks else _NO_ROWS
-            self._drive(header, plan, copy_rounds, (stage, rows))
+            piece = self.chunk
+        rounds = -(-fetch.longest // piece)
+        if rounds:
+            plan[_ROUNDS], plan[_SYNC] = rounds, staged
+            plan[_STREAM] = sum([block.nbytes for block in fetch.blocks]) >= STREAM_BYTES
+            if fetch.blocks:
+                rows: Words = np.array([(*block, piece) for block in fetch.blocks], np.int64)
+                plan[_ROWS], plan[_N_ROWS] = id(rows), len(rows)
+            self._drive(header, plan)
         if fetch.writes or max(inputs) >= 0:  # memory of the callers was in use by others
             self._close(header)
 
@@ -242,73 +255,87 @@ class Exchange:
         """
         header, mode = reduction.header, reduction.mode
         source, target, total = reduction.source, reduction.target, reduction.total
-        group, n_pes = self._group, self._group.n_pes
-        assert header.dtype is not None
-        size = header.dtype.itemsize
-        plan = self._plan(header, self.chunk if mode == FLAT else self.slot)
+        group, dtype = self._group, reduction.header.dtype
+        assert dtype is not None
+        size, sliced = dtype.itemsize, mode == SLICES
         place_in = self.place(source) if mode != FLAT else UNKNOWN
-        place_out = self.place(target) if mode == SLICES else UNKNOWN
-        data, my, row_bytes = array_data(id(source)), group.my_pe, reduction.row_bytes
-        plan[P_MODE : P_STAGES + 1] = (
-            (mode, my, total, row_bytes, size, CODES[header.dtype], header.op, data, place_in < 0)
+        place_out = self.place(target) if sliced else UNKNOWN
+        data, row_bytes = array_data(id(source)), reduction.row_bytes
+        count = (self.slot if mode == ROWS else self.chunk) // size
+        if sliced:  # so that a member's slice fits a result slot
+            count = self.slot // size * group.n_pes
+        plan = self._plan(header)
+        plan[_REDUCES] = 1
+        plan[_ITEMSIZE:_DELIVERY] = (
+            (size, CODES[dtype], header.op, count, total, sliced, array_data(id(target)))
         )  # fmt: skip
-        plan[P_OUT], plan[P_SCRATCH] = array_data(id(target)), self._scratch
-        plan[P_RESULT] = self._results[my]
-        plan[P_STREAM] = target.nbytes >= STREAM_BYTES
-        peers: Words = np.empty((n_pes, 3), np.int64)
-        tables = (peers, self._addresses)
-        table = self._open(header, plan, reduce_rounds, tables, place_in, place_out)
+        if place_in < 0:
+            stage = self._stage(
+                mode, data, row_bytes if mode == ROWS else total * size, count * size
+            )
+            plan[_STAGE], plan[_STAGES] = id(stage), len(stage)
+        table = self._open(header, plan, place_in, place_out)
         inputs, outputs = table[:, IN], table[:, OUT]
-        direct_out = bool((outputs >= 0).all())
-        peers[:, 1] = inputs >= 0
-        peers[:, 0] = np.where(inputs >= 0, self.heaps + inputs, self.staging)
-        peers[:, 2] = self.heaps + outputs if direct_out else self._results
-        per_round = int(plan[P_SLOT]) // size * (n_pes if mode == SLICES else 1)
-        plan[P_ROUNDS] = -(-total // per_round)
-        plan[P_SYNC], plan[P_DIRECT_OUT] = (inputs < 0).any(), direct_out
-        if plan[P_ROUNDS]:
-            self._drive(header, plan, reduce_rounds, tables)
-        if direct_out or (inputs >= 0).any():
+        pushes = sliced and bool((outputs >= 0).all())
+        direct = bool((inputs >= 0).any())
+        members = self._staged_members[mode].copy()
+        members[group.my_pe, :2] = data + group.my_pe * row_bytes, 0
+        if direct:
+            there = inputs >= 0
+            members[there, 0] = (self.heaps + inputs + group.my_pe * row_bytes)[there]
+            members[there, 1] = 0
+        if pushes:
+            members[:, 2], members[:, 3] = self.heaps + outputs, 0
+        plan[_DELIVERY] = PUSHED if pushes else KEPT if sliced else NONE
+        plan[_ROUNDS] = rounds = -(-total // count)
+        if rounds:
+            plan[_SYNC] = (sliced and not pushes) or bool((inputs < 0).any())
+            plan[_STREAM] = target.nbytes >= STREAM_BYTES
+            plan[_ROWS], plan[_N_ROWS] = id(members), len(members)
+            self._drive(header, plan)
+        if pushes or direct:
             self._close(header)
 
     # --- its parts -------------------------------------------------------------------------
 
-    def _plan(self, header: CollectiveHeader, slot: int) -> Words:
+    def _stage(self, mode: int, data: int, nbytes: int, piece: int) -> Words:
+        """Return the rows of ``STAGE`` of a reduction: the whole input, or the rows of the others."""
+        if mode != ROWS:
+            return np.array([(data, nbytes, 0, piece, 0)], np.int64)
+        my, slot = self._group.my_pe, self.slot
+        rows = [
+            (data + pe * nbytes, nbytes, pe * slot, piece, 0)
+            for pe in range(self._group.n_pes)
+            if pe != my
+        ]
+        return np.array(rows, np.int64) if rows else _NO_ROWS
+
+    def _plan(self, header: CollectiveHeader) -> Words:
         plan: Words = self._empty_plan.copy()
-        plan[P_SLOT], plan[P_TAG] = slot, header.tag
-        plan[P_PARITY] = self._generation[0] & 1  # which of two headers and buffers is in use now
+        plan[_TAG] = header.tag
+        plan[_PARITY] = self._generation[0] & 1  # which of two headers and buffers is in use now
         return plan
 
-    def _open(
-        self,
-        header: CollectiveHeader,
-        plan: Words,
-        kernel: Any,
-        tables: tuple[Words, Words],
-        source: int,
-        target: int,
-    ) -> Words:
+    def _open(self, header: CollectiveHeader, plan: Words, source: int, target: int) -> Words:
         """Write the header, stage the first pieces, meet, and return the headers of all members."""
-        half = int(plan[P_PARITY])
+        half = int(plan[_PARITY])
         header.write(self._header[half], source, target)
-        self._drive(header, plan, kernel, tables)
-        plan[P_OPENING] = 0
+        self._drive(header, plan)
+        plan[_OPENING] = 0
         same = read_headers(self._headers, half * self._header_bytes, self._table)
         if not same and not headers_agree(self._table):
             raise mismatch(self._group, str(header))
         return self._table
 
-    def _drive(
-        self, header: CollectiveHeader, plan: Words, kernel: Any, tables: tuple[Words, Words]
-    ) -> None:
-        """Call a kernel until it has done all rounds, or the opening if that is what the plan says."""
+    def _drive(self, header: CollectiveHeader, plan: Words) -> None:
+        """Call the kernel until it has done all rounds, or the opening if that is what the plan says."""
         group = self._group
         while True:
-            arrived = kernel(group.me, group.barrier_address, group.n_pes, plan, *tables)
+            arrived = _run_rounds(group.me, group.barrier_address, id(plan))
             if arrived == DONE:
                 return
             self._pass_barrier(header, arrived)
-            if plan[P_OPENING]:
+            if plan[_OPENING]:
                 return
 
     def _close(self, header: CollectiveHeader) -> None:
@@ -318,7 +345,7 @@ class Exchange:
         arrived = barrier_arrive(group.me, group.barrier_address, group.n_pes, tag)
         self._pass_barrier(header, arrived)
 
-    def _pass_barrier(self, header: CollectiveHeader, arrived: Any) -> None:
+    def _pass_barrier(self, header: CollectiveHeader, arrived: int) -> None:
         """Wait for the end of a barrier, as ``Group.barrier`` does."""
         group = self._group
         if not pass_barrier(group, int(arrived), f"{group.name} ({header.kind})"):

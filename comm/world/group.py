@@ -15,16 +15,17 @@ condition cannot even be evaluated raise one of ``UNFIT``; the general path then
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from emu.comm.arrays import Array
 from emu.comm.ops import AtomicOp
 from emu.comm.sync import entry_points, signals
 from emu.comm.sync.entry_points import atomic, put_dense, put_short
 from emu.comm.world import transfer
 from emu.comm.world.agreement import BARRIER, mismatch, pass_barrier
-from emu.comm.world.array import SymmetricArray
+from emu.comm.world.array import Input, Output, SymmetricArray
 from emu.comm.world.checks import check
 from emu.comm.world.collectives import Collectives
 from emu.comm.world.waiting import UNFIT, Waiting, encode, word_operation
@@ -61,7 +62,7 @@ class Group(Waiting, Collectives):
     def put(
         self,
         dst: SymmetricArray,
-        src: Any,
+        src: Input,
         pe: int,
         *,
         offsets: Sequence[int] | None = None,
@@ -124,8 +125,8 @@ class Group(Waiting, Collectives):
         *,
         offsets: Sequence[int] | None = None,
         shape: Sequence[int] | None = None,
-        out: Any = None,
-    ) -> np.ndarray[Any, Any]:
+        out: Output | None = None,
+    ) -> Array:
         """Fetch a tile of ``src`` from PE ``pe``.
 
         Args:
@@ -161,7 +162,7 @@ class Group(Waiting, Collectives):
     def put_signal(
         self,
         dst: SymmetricArray,
-        src: Any,
+        src: Input,
         pe: int,
         signal: SymmetricArray,
         value: int,

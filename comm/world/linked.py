@@ -21,26 +21,27 @@ A world without a link has none of this: :func:`make_world` chooses the class on
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from emu.comm.arrays import Array, Words
 from emu.comm.memory.segment import Segment
 from emu.comm.memory.stop import check_stopped
 from emu.comm.ops import AtomicOp
 from emu.comm.sync import link
-from emu.comm.world.array import SymmetricArray
-from emu.comm.world.collective_header import Words
-from emu.comm.world.exchange import Array, Exchange
+from emu.comm.world.array import Input, Output, SymmetricArray
+from emu.comm.world.collective_header import CollectiveHeader
+from emu.comm.world.exchange import Exchange
 from emu.comm.world.group import Group
 from emu.comm.world.waiting import encode, word_operation
 from emu.comm.world.world import World
 from emu.kernels.core.jit import entry_when_called
 
-_reserve_from: Any = entry_when_called(link.reserve_from, 5)
-_sleep_slice: Any = entry_when_called(link.sleep_slice, 2)
+_reserve_from: Callable[..., int] = entry_when_called(link.reserve_from, 5)
+_sleep_slice: Callable[..., int] = entry_when_called(link.sleep_slice, 2)
 _now = time.monotonic_ns  # the same clock as emu.comm.sync.clock.clock_ns
 
 
@@ -61,8 +62,8 @@ class LinkedExchange(Exchange):
 
     opened = 0
 
-    def _open(self, *arguments: Any) -> Words:
-        table = super()._open(*arguments)
+    def _open(self, header: CollectiveHeader, plan: Words, source: int, target: int) -> Words:
+        table = super()._open(header, plan, source, target)
         self.opened = _now()
         return table
 
@@ -72,11 +73,16 @@ class LinkedGroup(Group):
 
     _exchange_type = LinkedExchange
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)  # of Group, or of World
-        self._here = self.members[self.my_pe]
+    @functools.cached_property
+    def _here(self) -> int:
+        """World number of this PE."""
+        return self.members[self.my_pe]
+
+    @functools.cached_property
+    def _latency(self) -> int:
+        """Latency of the links, in nanoseconds."""
         assert self.link is not None
-        self._latency = self.link.latency_ns
+        return self.link.latency_ns
 
     # --- time ------------------------------------------------------------------------------
 
@@ -95,7 +101,7 @@ class LinkedGroup(Group):
     def put(
         self,
         dst: SymmetricArray,
-        src: Any,
+        src: Input,
         pe: int,
         *,
         offsets: Sequence[int] | None = None,
@@ -116,8 +122,8 @@ class LinkedGroup(Group):
         *,
         offsets: Sequence[int] | None = None,
         shape: Sequence[int] | None = None,
-        out: Any = None,
-    ) -> np.ndarray[Any, Any]:
+        out: Output | None = None,
+    ) -> Array:
         """Call :meth:`Group.get`, and return when the request would have been answered."""
         begun = _now()
         tile = super().get(src, pe, offsets=offsets, shape=shape, out=out)
@@ -191,39 +197,41 @@ class LinkedGroup(Group):
         """Sleep until a block of ``nbytes`` from each member would be here."""
         self._await(*((pe, nbytes) for pe in range(self.n_pes)))
 
-    def broadcast(self, array: Any, root: int = 0, *, out: Any = None) -> Array:
+    def broadcast(self, array: Input | None, root: int = 0, *, out: Output | None = None) -> Array:
         """Call :meth:`Group.broadcast`, and return when the array would be here."""
         result = super().broadcast(array, root, out=out)
         self._await((root, result.nbytes))
         return result
 
-    def scatter(self, array: Any = None, root: int = 0, *, out: Any = None) -> Array:
+    def scatter(
+        self, array: Input | None = None, root: int = 0, *, out: Output | None = None
+    ) -> Array:
         """Call :meth:`Group.scatter`, and return when the slice would be here."""
         result = super().scatter(array, root, out=out)
         self._await((root, result.nbytes))
         return result
 
-    def gather(self, array: Any, root: int = 0, *, out: Any = None) -> Array | None:
+    def gather(self, array: Input, root: int = 0, *, out: Output | None = None) -> Array | None:
         """Call :meth:`Group.gather`, and return on the root when all arrays would be here."""
         result = super().gather(array, root, out=out)
         if result is not None:
             self._await_all(result.nbytes // self.n_pes)
         return result
 
-    def all_gather(self, array: Any, *, out: Any = None) -> Array:
+    def all_gather(self, array: Input, *, out: Output | None = None) -> Array:
         """Call :meth:`Group.all_gather`, and return when all arrays would be here."""
         result = super().all_gather(array, out=out)
         self._await_all(result.nbytes // self.n_pes)
         return result
 
-    def all_to_all(self, array: Any, *, out: Any = None) -> Array:
+    def all_to_all(self, array: Input, *, out: Output | None = None) -> Array:
         """Call :meth:`Group.all_to_all`, and return when all rows would be here."""
         result = super().all_to_all(array, out=out)
         self._await_all(result.nbytes // self.n_pes)
         return result
 
     def all_to_all_v(
-        self, array: Any, send_counts: Sequence[int], *, out: Any = None
+        self, array: Input, send_counts: Sequence[int], *, out: Output | None = None
     ) -> tuple[Array, Array]:
         """Call :meth:`Group.all_to_all_v`, and return when all rows would be here."""
         data, counts = super().all_to_all_v(array, send_counts, out=out)
@@ -231,7 +239,9 @@ class LinkedGroup(Group):
         self._await(*((pe, n * row_bytes) for pe, n in enumerate(counts.tolist())))
         return data, counts
 
-    def permute(self, array: Any, pairs: Sequence[tuple[int, int]], *, out: Any = None) -> Array:
+    def permute(
+        self, array: Input, pairs: Sequence[tuple[int, int]], *, out: Output | None = None
+    ) -> Array:
         """Call :meth:`Group.permute`, and return when the array would be here."""
         if not isinstance(pairs, (list, tuple)):
             pairs = list(pairs) if isinstance(pairs, Iterable) else pairs
@@ -239,7 +249,7 @@ class LinkedGroup(Group):
         self._await(*((s, result.nbytes) for s, t in pairs if t == self.my_pe))
         return result
 
-    def all_reduce(self, array: Any, op: str = "sum", *, out: Any = None) -> Array:
+    def all_reduce(self, array: Input, op: str = "sum", *, out: Output | None = None) -> Array:
         """Call :meth:`Group.all_reduce`, and return when all parts would be reduced and here."""
         result = super().all_reduce(array, op, out=out)
         part = -(-result.nbytes // self.n_pes)
@@ -248,7 +258,7 @@ class LinkedGroup(Group):
         await_deadline(self, self._reserve_all(blocks, reduced))
         return result
 
-    def reduce_scatter(self, array: Any, op: str = "sum", *, out: Any = None) -> Array:
+    def reduce_scatter(self, array: Input, op: str = "sum", *, out: Output | None = None) -> Array:
         """Call :meth:`Group.reduce_scatter`, and return when all rows would be here."""
         result = super().reduce_scatter(array, op, out=out)
         self._await_all(result.nbytes)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from emu.comm.arrays import Array
 from emu.comm.errors import ArgumentError
 from emu.comm.sync import entry_points
 from emu.comm.sync.signals import ARRANGE, GET, PUT
 from emu.comm.world.allocation import Allocation
-from emu.comm.world.array import SymmetricArray
+from emu.comm.world.array import Input, Output, SymmetricArray
 from emu.comm.world.checks import check
 from emu.kernels.core.messages import shown
 from emu.kernels.strided.access_plan import AccessPlan, add_plan, copy_plan
@@ -19,7 +20,11 @@ _ARRANGED_BYTES = 4096  # from here on a transposed source is rearranged before 
 
 
 def window(
-    array: SymmetricArray, offsets: Any, shape: tuple[int, ...], name: str = "src", of: str = "dst"
+    array: SymmetricArray,
+    offsets: Sequence[int] | None,
+    shape: tuple[int, ...],
+    name: str = "src",
+    of: str = "dst",
 ) -> int:
     """Check that ``shape`` at ``offsets`` lies in ``array``; return the byte offset of its start.
 
@@ -53,7 +58,7 @@ def window(
     return position
 
 
-def as_source(source: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def as_source(source: Input, dtype: np.dtype[np.generic]) -> Array:
     """Return ``source`` as an ndarray of exactly ``dtype``.
 
     Python scalars and lists take the dtype; whatever has a dtype must have this one.
@@ -69,7 +74,14 @@ def as_source(source: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     return array
 
 
-def put(group: Allocation, dst: SymmetricArray, src: Any, pe: int, offsets: Any, add: bool) -> None:
+def put(
+    group: Allocation,
+    dst: SymmetricArray,
+    src: Input,
+    pe: int,
+    offsets: Sequence[int] | None,
+    add: bool,
+) -> None:
     """Store a tile: the general path behind :meth:`Group.put`."""
     world_pe = group.route(dst, pe, "dst")
     source = as_source(src, dst.dtype)
@@ -112,7 +124,7 @@ def _ordered_plan(
     return add_plan(shape, target_strides, source_strides, itemsize, ordered=True)
 
 
-def _arranged(me: int, source: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _arranged(me: int, source: Array) -> Array:
     """Copy a transposed source into C order before the locks: this order is slow to read it in."""
     copy = np.empty(source.shape, source.dtype)
     plan = copy_plan(source.shape, copy.strides, source.strides, source.itemsize)
@@ -120,9 +132,7 @@ def _arranged(me: int, source: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return copy
 
 
-def _overlaps(
-    group: Allocation, source: np.ndarray[Any, Any], world_pe: int, dst: SymmetricArray
-) -> bool:
+def _overlaps(group: Allocation, source: Array, world_pe: int, dst: SymmetricArray) -> bool:
     """Return whether a strided source may lie in the memory that it is stored to."""
     address = source.__array_interface__["data"][0]
     start = group.segment.address
@@ -132,8 +142,13 @@ def _overlaps(
 
 
 def get(
-    group: Allocation, src: SymmetricArray, pe: int, offsets: Any, shape: Any, out: Any
-) -> np.ndarray[Any, Any]:
+    group: Allocation,
+    src: SymmetricArray,
+    pe: int,
+    offsets: Sequence[int] | None,
+    shape: Sequence[int] | None,
+    out: Output | None,
+) -> Array:
     """Fetch a tile: the general path behind :meth:`Group.get`."""
     world_pe = group.route(src, pe, "src")
     if offsets is not None:
@@ -160,7 +175,7 @@ def get(
     return target
 
 
-def _target(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def _target(out: Output | None, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
     if out is None:
         return np.empty(shape, dtype)
     if isinstance(out, SymmetricArray):

@@ -8,6 +8,7 @@ from typing import Any, SupportsIndex, cast
 
 import numpy as np
 
+from emu.comm.arrays import Array
 from emu.comm.errors import ArgumentError
 from emu.comm.memory.stop import check_stopped
 from emu.comm.ops import AtomicOp, Cmp
@@ -35,7 +36,7 @@ _BIAS = 1 << 63
 UNFIT = (AttributeError, TypeError, ValueError)
 
 
-def encode(dtype: np.dtype[Any], value: SupportsIndex, name: str = "value") -> int:
+def encode(dtype: np.dtype[np.generic], value: SupportsIndex, name: str = "value") -> int:
     """Check that ``value`` fits ``dtype`` and return its bits as a signed number.
 
     Raises:
@@ -131,7 +132,7 @@ class Waiting(Allocation):
             seen = int(seen)
         return seen + _BIAS if size == -8 else seen
 
-    def _sleep(self, again: Callable[[], Any], describe: Callable[[], dict[str, Any]]) -> int:
+    def _sleep(self, again: Callable[[], Any], describe: Callable[[], details.Description]) -> int:
         """Go on waiting slice by slice; in between, check whether the world was stopped."""
         try:
             check_stopped(self.segment)
@@ -206,7 +207,7 @@ class Waiting(Allocation):
             )
         return cast("Sequence[Word]", listed)
 
-    def _table(self, words: Sequence[Word]) -> np.ndarray[Any, Any]:
+    def _table(self, words: Sequence[Word]) -> Array:
         return np.array([self._row(*word) for word in words], np.int64)
 
     def _vector(
@@ -340,7 +341,7 @@ class Waiting(Allocation):
         return polls == 0
 
 
-def describe_words(call: str, words: Sequence[Word]) -> dict[str, Any]:
+def describe_words(call: str, words: Sequence[Word]) -> details.Description:
     """Describe the words of a wait in the form that the launcher's report reads."""
     slots = [
         {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from emu.comm.errors import ArgumentError, UnknownGroupError
 from emu.comm.layout import GROUPS
@@ -10,6 +11,7 @@ from emu.comm.memory.heap import Heap
 from emu.comm.memory.segment import Segment
 from emu.comm.world.checks import check
 from emu.comm.world.group import Group
+from emu.comm.world.membership import Identity
 from emu.kernels.core.messages import shown
 
 
@@ -19,9 +21,17 @@ class World(Group):
     _group_type: type[Group] = Group
 
     def __init__(self, segment: Segment, me: int, pe: int, *, poison: bool) -> None:
-        members = tuple(range(segment.layout.n_pes))
-        heap = Heap(segment, me, pe, poison=poison)
-        super().__init__(segment, heap, me, "world", members, 0, pe)
+        super().__init__(
+            Identity(
+                segment=segment,
+                heap=Heap(segment, me, pe, poison=poison),
+                me=me,
+                world_pe=pe,
+                name="world",
+                members=tuple(range(segment.layout.n_pes)),
+                index=0,
+            )
+        )
         self._groups: dict[str, Group] = {"world": self}
         self._on_finish: list[Callable[[], None]] = []
 
@@ -67,8 +77,8 @@ class World(Group):
                 raise ArgumentError(
                     f"pes must contain this PE {self.my_pe} for group {name!r}, but got {there}"
                 )
-            make = self._group_type
-            known = make(self.segment, self.heap, self.me, name, there, index, self.my_pe)
+            identity = replace(self.identity, name=name, members=there, index=index)
+            known = self._group_type(identity)
             self._groups[name] = known
         if members is not None and members != known.members:
             raise ArgumentError(

@@ -13,9 +13,10 @@ from typing import Any
 
 import torch
 
+from emu.accelerator.annotations import DeviceLike, Namespace
 from emu.accelerator.usage import USAGE, Usage
 
-IndexOf = Callable[[str, Any], int]
+IndexOf = Callable[[str, DeviceLike | None], int]
 
 _EVENTS = (
     "num_alloc_retries",
@@ -28,7 +29,7 @@ _EVENTS = (
 _NEVER = ("inactive_split", "inactive_split_bytes", "oversize_allocations", "oversize_segments")
 
 
-def make_functions(kind: str, index_of: IndexOf) -> dict[str, Any]:
+def make_functions(kind: str, index_of: IndexOf) -> Namespace:
     """Return the memory functions of a device module.
 
     Args:
@@ -36,23 +37,23 @@ def make_functions(kind: str, index_of: IndexOf) -> dict[str, Any]:
         index_of: Returns the device index that an argument ``device`` stands for, given the type.
     """
 
-    def usage(device: Any) -> Usage:
+    def usage(device: DeviceLike | None) -> Usage:
         return USAGE[torch.device(kind, index_of(kind, device))]
 
-    def set_fraction(fraction: float, device: Any = None) -> None:
+    def set_fraction(fraction: float, device: DeviceLike | None = None) -> None:
         index_of(kind, device)
         if not isinstance(fraction, float):
             raise TypeError("Invalid type for fraction argument, must be `float`")
         if not 0 <= fraction <= 1:
             raise ValueError(f"fraction must be in [0, 1], but got {fraction}")
 
-    def now(device: Any = None) -> int:
+    def now(device: DeviceLike | None = None) -> int:
         return usage(device).now_bytes
 
-    def peak(device: Any = None) -> int:
+    def peak(device: DeviceLike | None = None) -> int:
         return usage(device).peak_bytes
 
-    def reset_peaks(device: Any = None) -> None:
+    def reset_peaks(device: DeviceLike | None = None) -> None:
         usage(device).reset_peaks()
 
     return {
@@ -89,7 +90,7 @@ def _free_and_total(_: int) -> tuple[int, int]:
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), total_memory()
 
 
-def _stats(usage: Usage) -> OrderedDict[str, Any]:
+def _stats(usage: Usage) -> OrderedDict[str, int]:
     """Return the statistics of an allocator under torch's names."""
     counts = (usage.now, usage.peak, usage.made, usage.made - usage.now)
     sizes = (
@@ -114,7 +115,7 @@ def _stats(usage: Usage) -> OrderedDict[str, Any]:
     return OrderedDict(sorted(found.items()))
 
 
-def _nested(stats: OrderedDict[str, Any]) -> dict[str, Any]:
+def _nested(stats: OrderedDict[str, int]) -> dict[str, Any]:
     nested: dict[str, Any] = {}
     for key, value in stats.items():
         *path, last = key.split(".")

@@ -7,14 +7,28 @@ here copies elements unless documented, and nothing imports torch.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar, overload
 
 import ml_dtypes
 import numpy as np
 
 from emu.comm.errors import ArgumentError
 
+if TYPE_CHECKING:
+    import torch
+    from numpy.typing import DTypeLike as NumpyDTypeLike
+
+    from emu.comm.world.array import SymmetricArray
+
 Array = np.ndarray[Any, Any]
+DType = np.dtype[Any]
+Tensor: TypeAlias = "Array | torch.Tensor"
+"""Operand of an operator."""
+DTypeLike: TypeAlias = "NumpyDTypeLike | torch.dtype"
+TensorT = TypeVar("TensorT", Array, "torch.Tensor")
+"""Operand whose type the result has too."""
 
 # Dtypes that NumPy has from ml_dtypes only: torch cannot export them, so their bits pass as integers.
 _EXTENDED = {
@@ -31,10 +45,10 @@ _EXTENDED = {
 _WORDS = {1: "uint8", 2: "int16"}
 
 # torch dtype: (torch dtype of the integers, NumPy dtype); filled when a tensor is first seen.
-_carried: dict[Any, tuple[Any, np.dtype[Any]]] = {}
+_carried: dict[torch.dtype, tuple[torch.dtype, DType]] = {}
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor(value: object) -> TypeGuard[torch.Tensor]:
     """Return whether ``value`` is a torch tensor; never import torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
@@ -55,11 +69,11 @@ def as_array(name: str, value: Any, *, detach: bool = False) -> Array:
     """
     if isinstance(value, np.ndarray):
         return value
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(value, torch.Tensor):
+    if not is_tensor(value):
         raise ArgumentError(
             f"{name} must be a NumPy array or a torch tensor, but got {type(value).__name__}"
         )
+    torch = sys.modules["torch"]
     with torch._C.DisableTorchFunction():
         if value.requires_grad:
             if not detach and torch.is_grad_enabled():
@@ -85,7 +99,7 @@ class _Shared:
 
     __slots__ = ("__array_interface__", "tensor")
 
-    def __init__(self, tensor: Any, address: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, tensor: torch.Tensor, address: int, dtype: DType) -> None:
         step = dtype.itemsize
         self.tensor = tensor
         self.__array_interface__ = {
@@ -97,7 +111,7 @@ class _Shared:
         }
 
 
-def as_shared_array(tensor: Any) -> Array:
+def as_shared_array(tensor: torch.Tensor) -> Array:
     """Return the array of ``tensor.numpy()``, but let the tensor's memory be resized later.
 
     Sharded modules release memory by resizing it, which ``Tensor.numpy`` would forbid. Call this with torch's
@@ -119,10 +133,14 @@ def as_shared_array(tensor: Any) -> Array:
     return np.asarray(_Shared(tensor, address, dtype))
 
 
-_shared: dict[Any, np.dtype[Any]] = {}
+_shared: dict[torch.dtype, DType] = {}
 
 
-def as_type_of(array: Array, source: Any) -> Any:
+@overload
+def as_type_of(array: Array, source: Array | SymmetricArray) -> Array: ...
+@overload
+def as_type_of(array: Array, source: torch.Tensor) -> torch.Tensor: ...
+def as_type_of(array: Array, source: Any) -> object:
     """Return ``array`` as the type of ``source``: the array itself, or a tensor over its memory.
 
     Args:
@@ -130,9 +148,9 @@ def as_type_of(array: Array, source: Any) -> Any:
             negative strides, or read-only memory.
         source: A NumPy array, or a tensor; the result is placed on its device.
     """
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(source, torch.Tensor):
+    if not is_tensor(source):
         return array
+    torch = sys.modules["torch"]
     with torch._C.DisableTorchFunction():
         if min(array.strides, default=0) < 0 or not array.flags.writeable:
             array = array.copy()
@@ -150,21 +168,21 @@ def as_type_of(array: Array, source: Any) -> Any:
     return tensor
 
 
-def bump_version(value: Any) -> None:
+def bump_version(value: object) -> None:
     """Record that a tensor was written, so that autograd rejects gradients from its old elements.
 
     Args:
         value: A tensor. NumPy arrays are ignored.
     """
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(value, torch.Tensor):
+    if not is_tensor(value):
         return
+    torch = sys.modules["torch"]
     with torch._C.DisableTorchFunction():
         if not value.is_inference():
             torch.autograd.graph.increment_version(value)
 
 
-def as_dtype(name: str, value: Any) -> np.dtype[Any]:
+def as_dtype(name: str, value: object) -> DType:
     """Return the NumPy dtype of a NumPy or torch dtype; torch's quantised dtypes become their integers.
 
     Args:
@@ -175,14 +193,14 @@ def as_dtype(name: str, value: Any) -> np.dtype[Any]:
         ArgumentError: It is not a dtype, or NumPy has no such dtype.
     """
     text = str(value)
-    known = value
+    known: Any = value
     if text.startswith("torch."):
         plain = text.removeprefix("torch.")
         known = _QUANTISED.get(plain) or getattr(ml_dtypes, plain, plain)
     try:
         if value is None:
             raise TypeError
-        dtype: np.dtype[Any] = np.dtype(known)
+        dtype: DType = np.dtype(known)
     except (
         TypeError,
         ValueError,
@@ -197,7 +215,7 @@ def as_dtype(name: str, value: Any) -> np.dtype[Any]:
 _QUANTISED = {"qint8": "int8", "quint8": "uint8", "qint32": "int32"}
 
 
-def check_together(**arguments: Any) -> None:
+def check_together(**arguments: object) -> None:
     """Check that the arguments of one operator are all NumPy arrays, or all torch tensors on one device.
 
     None is ignored. In a program with emulated devices that device must not be the CPU, since the operator has no
@@ -212,7 +230,7 @@ def check_together(**arguments: Any) -> None:
     torch = sys.modules.get("torch")
     if torch is None:
         return
-    tensors: dict[str, Any] = {}
+    tensors: dict[str, object] = {}
     arrays = []
     for name, value in arguments.items():
         if isinstance(value, torch.Tensor):
@@ -235,7 +253,7 @@ def check_together(**arguments: Any) -> None:
             _raise_mixed_devices(devices)
 
 
-def _raise_mixed_devices(devices: dict[str, Any]) -> None:
+def _raise_mixed_devices(devices: Mapping[str, torch.device]) -> None:
     emulated = [(name, device) for name, device in devices.items() if device.type != "cpu"]
     if not emulated:
         raise ArgumentError(
@@ -249,7 +267,7 @@ def _raise_mixed_devices(devices: dict[str, Any]) -> None:
             )
 
 
-def _fill(torch: Any) -> dict[Any, tuple[Any, np.dtype[Any]]]:
+def _fill(torch: ModuleType) -> dict[torch.dtype, tuple[torch.dtype, DType]]:
     for dtype, name in _EXTENDED.items():
         theirs = getattr(torch, name, None)
         if theirs is not None:

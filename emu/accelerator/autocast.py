@@ -5,8 +5,6 @@ C++ decides autocast by the kind of memory, which is the host's here.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch.amp import autocast_mode
 
@@ -19,7 +17,7 @@ def install() -> None:
     begin = autocast_mode.autocast.__init__
 
     def begin_on_cpu(
-        self: Any,
+        self: autocast_mode.autocast,
         device_type: str,
         dtype: torch.dtype | None = None,
         enabled: bool = True,

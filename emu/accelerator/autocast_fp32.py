@@ -6,14 +6,16 @@ autocast treats the same way. Inside autocast their 16-bit device tensors are co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch._C import _nn, _VariableFunctions  # pyright: ignore[reportAttributeAccessIssue] # not in its stub
 
+from emu.accelerator.annotations import Args, Handler, Kwargs, TorchFunction
 from emu.accelerator.device_tags import tag_of
-from emu.accelerator.mode import HANDLERS, Handler, follow
+from emu.accelerator.mode import HANDLERS, follow
 from emu.accelerator.patches import replace_item
 
 _HALVES = (torch.float16, torch.bfloat16)
@@ -67,8 +69,8 @@ def install() -> None:
         )
 
 
-def _functions() -> Iterator[Any]:
-    owners = (torch, torch.Tensor, F, torch._C._nn, torch._C._VariableFunctions)
+def _functions() -> Iterator[TorchFunction]:
+    owners = (torch, torch.Tensor, F, _nn, _VariableFunctions)
     for owner in owners:
         for name in _NAMES:
             function = getattr(owner, name, None)
@@ -77,7 +79,7 @@ def _functions() -> Iterator[Any]:
 
 
 def _handler(handle: Handler) -> Handler:
-    def in_fp32(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def in_fp32(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
         if not torch.is_autocast_enabled("cpu") or not args or tag_of(args[0]) is None:
             return handle(func, args, kwargs)
         args = tuple(map(_widen, args))
@@ -92,7 +94,7 @@ def _handler(handle: Handler) -> Handler:
     return in_fp32
 
 
-def _widen(value: Any) -> Any:
+def _widen(value: Any) -> object:
     if not isinstance(value, torch.Tensor) or value.dtype not in _HALVES:
         return value
     tag = tag_of(value)

@@ -5,14 +5,10 @@ Statistics are in fp32 for 16-bit inputs, as CUDA's are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 
+from emu.accelerator.annotations import Tensor, TorchFunction
 from emu.accelerator.patches import record
-
-Tensor = torch.Tensor
 
 
 def install() -> None:
@@ -117,7 +113,7 @@ def _backward_elemt(
     return grad.to(input.dtype)
 
 
-_OPERATORS: dict[str, Callable[..., Any]] = {
+_OPERATORS: dict[str, TorchFunction] = {
     "batch_norm_stats": _stats,
     "batch_norm_gather_stats_with_counts": _gather_stats_with_counts,
     "batch_norm_elemt": _elemt,

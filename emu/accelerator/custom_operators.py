@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch._library.custom_ops import CustomOpDef
@@ -20,7 +20,8 @@ from emu.accelerator.mode import inside, on_stack
 from emu.accelerator.patches import replace
 from emu.accelerator.state import TYPES
 
-Kernel = Callable[..., Any]
+Kernel: TypeAlias = Callable[..., Any]
+"""Kernel of an operator, with the parameters of its schema."""
 
 _KINDS = {"CPU": "cpu", "CUDA": "cuda", "PrivateUse1": "npu"}
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import Any
 
 import torch
+from torch._C import _functorch  # pyright: ignore[reportAttributeAccessIssue] # not in its stub
 
+from emu.accelerator.annotations import DeviceLike, Storage, Tensor
 from emu.accelerator.state import TYPES, current
 from emu.accelerator.usage import USAGE, HeldBytes
 from emu.accelerator.wrappers import PLAIN, inner_tensors, is_wrapper, tells_content
 from emu.kernels.core import environment
 
-Tensor = torch.Tensor
 CPU = torch.device("cpu")
 TAG = "_emu_device"
 HELD_BYTES = "_emu_held"
@@ -85,7 +85,7 @@ def set_tag(tensor: Tensor, device: torch.device | None) -> None:
         setattr(_inner(tensor), TAG, device)
 
 
-def tag_storage(storage: Any, device: torch.device | None) -> None:
+def tag_storage(storage: Storage, device: torch.device | None) -> None:
     """Tag a storage and count its bytes."""
     before = getattr(storage, TAG, None)
     if before is device or (before is not None and before == device):
@@ -96,7 +96,7 @@ def tag_storage(storage: Any, device: torch.device | None) -> None:
     )
 
 
-def recount_bytes(storage: Any) -> None:
+def recount_bytes(storage: Storage) -> None:
     """Count a storage's bytes again, after it was resized."""
     device: torch.device | None = getattr(storage, TAG, None)
     held = getattr(storage, HELD_BYTES, None)
@@ -105,12 +105,11 @@ def recount_bytes(storage: Any) -> None:
         setattr(storage, HELD_BYTES, HeldBytes(USAGE[device], storage.nbytes()))
 
 
-def _inner(tensor: Tensor) -> Any:
+def _inner(tensor: Tensor) -> Tensor | Storage:
     """Return the carrier of the tag of a tensor without a storage: for a ``vmap`` wrapper, its content's."""
-    functorch = torch._C._functorch
     unwrapped = tensor
-    while functorch.is_functorch_wrapped_tensor(unwrapped):
-        unwrapped = functorch.get_unwrapped(unwrapped)
+    while _functorch.is_functorch_wrapped_tensor(unwrapped):
+        unwrapped = _functorch.get_unwrapped(unwrapped)
     if unwrapped is tensor:
         return tensor
     try:
@@ -172,7 +171,7 @@ def check_index(kind: str, index: int) -> int:
     return int(index)  # a bool counts as 0 or 1
 
 
-def resolve(device: Any) -> torch.device:
+def resolve(device: DeviceLike) -> torch.device:
     """Return the device that an argument stands for; an emulated one always has an index.
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
@@ -11,15 +10,21 @@ import torch
 import torch.utils.dlpack
 from torch.utils.dlpack import DLDeviceType
 
+from emu.accelerator.annotations import (
+    Args,
+    DeviceLike,
+    Kwargs,
+    Storage,
+    Tensor,
+    TorchFunction,
+)
 from emu.accelerator.device_tags import TAG, assign_device, emulated_device, tag_of
 from emu.accelerator.mode import HANDLERS
 from emu.accelerator.patches import replace
 
-Tensor = torch.Tensor
-
 _CODES = {"cuda": DLDeviceType.kDLCUDA, "npu": DLDeviceType.kDLExtDev}
 
-_exported: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+_exported: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
 """Storages of exported device tensors by address: an import finds its device through them."""
 _importing: ContextVar[bool] = ContextVar("whether torch asks for a tensor's DLPack", default=False)
 
@@ -31,18 +36,22 @@ def install() -> None:
     HANDLERS[torch._C._to_dlpack] = _export
     original = torch.utils.dlpack.from_dlpack
 
-    def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-        tag = emulated_device(ext_tensor) if isinstance(ext_tensor, Tensor) else None
+    def from_dlpack(
+        ext_tensor: Any, *, device: DeviceLike | None = None, copy: bool | None = None
+    ) -> Tensor:
+        tag = emulated_device(ext_tensor) if isinstance(ext_tensor, torch.Tensor) else None
         token = _importing.set(True)
         try:
-            result = original(ext_tensor, copy=copy)
+            result: Tensor = original(ext_tensor, copy=copy)
         finally:
             _importing.reset(token)
         storage = _exported.get(result.untyped_storage().data_ptr())
         tag = tag or getattr(storage, TAG, None)
         if tag is not None:
             assign_device(result, tag)
-        return result if device is None else result.to(device)
+        if device is not None:
+            result = result.to(device)
+        return result
 
     from_dlpack.__doc__ = original.__doc__
     for owner in (torch, torch.utils.dlpack):
@@ -51,12 +60,12 @@ def install() -> None:
         )
 
 
-def _device(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _device(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     tag = tag_of(args[0])
     return func(*args, **kwargs) if tag is None else (_CODES[tag.type], tag.index)
 
 
-def _export(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _export(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     tag = tag_of(args[0])
     if tag is not None:
         if func is Tensor.__dlpack__ and not _importing.get():

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor._dtensor_spec import DTensorSpec
 
 from emu.accelerator.import_hooks import after_import
 from emu.accelerator.mode import inside, on_stack
@@ -31,7 +35,9 @@ def _change_random(module: Any) -> None:
 
     class Tracker(module.OffsetBasedRNGTracker):  # type: ignore[misc] # its base is Any
         @contextlib.contextmanager
-        def _distribute_region(self, spec: Any, generator: Any = None) -> Iterator[None]:
+        def _distribute_region(
+            self, spec: DTensorSpec, generator: torch.Generator | None = None
+        ) -> Iterator[None]:
             if not self.distribute_region_enabled:
                 yield
                 return
@@ -50,11 +56,11 @@ def _change_random(module: Any) -> None:
     replace(module, "OffsetBasedRNGTracker", Tracker, "the host's generator has no offset to shift")
 
 
-def _change_api(module: Any) -> None:
+def _change_api(module: ModuleType) -> None:
     """Move tensors that become sharded to their mesh's device, also where the mode is off."""
     make = module.DTensor.from_local
 
-    def from_local(*args: Any, **kwargs: Any) -> Any:
+    def from_local(*args: Any, **kwargs: Any) -> object:
         if on_stack():
             return make(*args, **kwargs)
         with inside():
@@ -65,7 +71,7 @@ def _change_api(module: Any) -> None:
     )
 
 
-def _change_schema(module: Any) -> None:
+def _change_schema(module: ModuleType) -> None:
     """Find the shapes and dtypes of results with fake tensors of the CPU.
 
     A build for the CPU has no kernels for fake tensors of another device.

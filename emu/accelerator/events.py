@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 
 class HostEvent:
@@ -12,11 +11,11 @@ class HostEvent:
     def __init__(self) -> None:
         self._recorded_ns: int | None = None
 
-    def record(self, stream: Any = None) -> None:
+    def record(self, stream: object = None) -> None:
         """Record the current time."""
         self._recorded_ns = time.perf_counter_ns()
 
-    def wait(self, stream: Any = None) -> None:
+    def wait(self, stream: object = None) -> None:
         """Return: nothing is under way."""
 
     def query(self) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import torch
 
+from emu.accelerator.annotations import DeviceLike
 from emu.accelerator.device_tags import TAG, resolve
 from emu.accelerator.patches import replace
 from emu.accelerator.state import TYPES
@@ -20,21 +21,21 @@ class _Meta(type(_Real)):  # type: ignore[misc] # its metaclass has no type
         return isinstance(instance, _Real)
 
 
-class Generator(_Real, metaclass=_Meta):
+class Generator(_Real, metaclass=_Meta):  # type: ignore[misc, valid-type, unused-ignore] # Any without torch
     """``torch.Generator`` for emulated devices as well; its random bits are those of the CPU's."""
 
-    def __new__(cls, device: Any = "cpu") -> Self:
+    def __new__(cls, device: DeviceLike = "cpu") -> Self:
         """Make a generator for ``device``."""
         where = resolve(device)
         if where.type not in TYPES:
-            made: Self = super().__new__(cls, where)  # type: ignore[call-arg] # the stub has no __new__
+            made: Self = super().__new__(cls, where)  # type: ignore[call-arg, unused-ignore] # the stub has no __new__
             return made
-        made = super().__new__(cls, "cpu")  # type: ignore[call-arg] # the stub has no __new__
+        made = super().__new__(cls, "cpu")  # type: ignore[call-arg, unused-ignore] # the stub has no __new__
         setattr(made, TAG, where)
         return made
 
     @property
-    def device(self) -> torch.device:  # type: ignore[override] # an attribute in the stub
+    def device(self) -> torch.device:  # type: ignore[override, unused-ignore] # an attribute in the stub
         """Device that the generator was made for."""
         tag: torch.device | None = getattr(self, TAG, None)
         return torch.device("cpu") if tag is None else tag

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import _tensor_str
+from torch._C import _VariableFunctions  # pyright: ignore[reportAttributeAccessIssue] # not in its stub
 
+from emu.accelerator.annotations import Args, DeviceLike, Handler, Kwargs, Tensor, TorchFunction
 from emu.accelerator.device_tags import (
     CPU,
     accelerator_type,
@@ -22,17 +24,13 @@ from emu.accelerator.legacy_types import LegacyType
 from emu.accelerator.mode import HANDLERS, PINNED, follow, inside, pin, raise_mixed_devices
 from emu.accelerator.state import TYPES, pass_device
 
-Tensor = torch.Tensor
-Args = tuple[Any, ...]
-Kwargs = dict[str, Any]
-
 _TO_OPTIONS = ("dtype", "non_blocking", "copy")
 """Parameters of ``Tensor.to`` behind the device, in the order in which they may be given by position."""
 
 # --- where -----------------------------------------------------------------------------------
 
 
-def _device(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+def _device(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     """Return ``tensor.device``; in hooks of a backward pass, untagged gradients are on the pass's device."""
     tag = tag_of(args[0])
     if tag is not None:
@@ -44,37 +42,37 @@ def _device(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     return func(*args)
 
 
-def _is_on(kind: str) -> Callable[..., Any]:
+def _is_on(kind: str) -> Handler:
     """Return the handler of ``Tensor.is_cuda`` or ``Tensor.is_npu``."""
 
-    def handle(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    def handle(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
         tag = tag_of(args[0])
         return tag is not None and tag.type == kind
 
     return handle
 
 
-def _is_cpu(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+def _is_cpu(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     return tag_of(args[0]) is None and func(*args)
 
 
-def _get_device(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+def _get_device(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     tag = tag_of(args[0])
     return func(*args, **kwargs) if tag is None else tag.index
 
 
-def _is_pinned(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+def _is_pinned(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     return tag_of(args[0]) is None and bool(getattr(args[0].untyped_storage(), PINNED, False))
 
 
 # --- moving ----------------------------------------------------------------------------------
 
 
-def _to(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+def _to(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     tensor, rest = args[0], list(args[1:])
     options = dict(kwargs)
     device, other = options.pop("device", None), options.pop("other", None)
-    if rest and isinstance(rest[0], Tensor):
+    if rest and isinstance(rest[0], torch.Tensor):
         other = rest.pop(0)
     elif rest and (rest[0] is None or isinstance(rest[0], str | int | torch.device)):
         device = rest.pop(0)
@@ -87,7 +85,7 @@ def _to(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     return move(tensor, device, options)
 
 
-def move(tensor: Tensor, device: Any, options: Kwargs) -> Any:
+def move(tensor: Tensor, device: DeviceLike | None, options: Kwargs) -> Tensor:
     """Return a tensor on another device: a copy, or the tensor itself where nothing changes.
 
     Args:
@@ -112,20 +110,21 @@ def move(tensor: Tensor, device: Any, options: Kwargs) -> Any:
     return result
 
 
-def _move_to(kind: str) -> Callable[..., Any]:
+def _move_to(kind: str) -> Handler:
     """Return the handler of ``Tensor.cuda`` or ``Tensor.npu``."""
 
-    def handle(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    def handle(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
+        tensor, *rest = args
         options = dict(kwargs)
-        device = args[1] if len(args) > 1 else options.pop("device", None)
-        if len(args) > 2:
-            options["non_blocking"] = args[2]
+        device = rest[0] if rest else options.pop("device", None)
+        if len(rest) > 1:
+            options["non_blocking"] = rest[1]
         if device is None or isinstance(device, int):
             device = torch.device(kind, current_device(kind) if device is None else device)
         target = resolve(device)
         if target.type != kind:
             raise RuntimeError(f"Invalid device, must be {kind} device, but got {target}")
-        return move(args[0], target, options)
+        return move(tensor, target, options)
 
     return handle
 
@@ -137,16 +136,17 @@ def provide_npu() -> None:
     HANDLERS[is_npu.__get__] = _is_on("npu")
 
 
-def _cpu(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+def _cpu(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     return move(args[0], CPU, dict(kwargs))
 
 
-def _type_as(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-    other = args[1] if len(args) > 1 else kwargs["other"]
-    return move(args[0], tag_of(other) or other.device, {"dtype": other.dtype})
+def _type_as(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
+    tensor, *rest = args
+    other = rest[0] if rest else kwargs["other"]
+    return move(tensor, tag_of(other) or other.device, {"dtype": other.dtype})
 
 
-def _pin_memory(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+def _pin_memory(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     if tag_of(args[0]) is not None:
         raise RuntimeError(f"cannot pin '{args[0].type()}' on {tag_of(args[0])}: only host memory")
     if getattr(args[0].untyped_storage(), PINNED, False):
@@ -159,7 +159,7 @@ def _pin_memory(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
 # --- to the host -----------------------------------------------------------------------------
 
 
-def _numpy(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+def _numpy(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     tag = tag_of(args[0])
     if tag is not None and not kwargs.get("force", False):
         raise TypeError(
@@ -170,7 +170,7 @@ def _numpy(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     return result if tag is None else result.copy()
 
 
-def _cuda_array_interface(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+def _cuda_array_interface(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     if tag_of(args[0]) is None:
         return func(*args, **kwargs)
     raise NotEmulatedError(
@@ -181,39 +181,40 @@ def _cuda_array_interface(func: Callable[..., Any], args: Args, kwargs: Kwargs) 
 # --- showing ---------------------------------------------------------------------------------
 
 
-def _repr(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+def _repr(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     if tag_of(args[0]) is None:
         return func(*args, **kwargs)
     with inside():  # torch's printing queries the device
-        return torch._tensor_str._str(args[0], **kwargs)
+        return _tensor_str._str(args[0], **kwargs)
 
 
-def _format(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+def _format(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     tensor, spec = args
     if tag_of(tensor) is None or tensor.dim() == 0:
         return func(*args, **kwargs)
     return format(_repr(func, (tensor,), {}), spec)
 
 
-def _type(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-    wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
-    tag = tag_of(args[0])
+def _type(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
+    tensor, *rest = args
+    wanted = rest[0] if rest else kwargs.get("dtype")
+    tag = tag_of(tensor)
     if wanted is None:
-        name: str = func(args[0])
+        name: str = func(tensor)
         return name if tag is None else name.replace("torch.", f"torch.{tag.type}.", 1)
     known = TYPES_BY_NAME.get(wanted) if isinstance(wanted, str) else wanted
     if isinstance(known, LegacyType):
         here = tag is not None and tag.type == known.kind
-        return move(args[0], tag if here else known.kind, {"dtype": known.dtype})
+        return move(tensor, tag if here else known.kind, {"dtype": known.dtype})
     if tag is not None and not isinstance(wanted, torch.dtype):
-        return move(args[0], CPU, {"dtype": func(args[0].new_empty(0), wanted).dtype})
+        return move(tensor, CPU, {"dtype": func(tensor.new_empty(0), wanted).dtype})
     return follow(func, args, kwargs)
 
 
 # --- autograd --------------------------------------------------------------------------------
 
 
-def _grad(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+def _grad(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     """Return ``tensor.grad``; autograd has made it in C++, without a tag, so it gets the tensor's."""
     grad = func(*args)
     if grad is not None:
@@ -223,7 +224,7 @@ def _grad(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     return grad
 
 
-def _set_grad(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+def _set_grad(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     tensor, grad = args
     if grad is not None and torch._C._current_graph_task_id() < 0:
         here, there = tag_of(tensor), tag_of(grad)
@@ -232,31 +233,31 @@ def _set_grad(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     return func(*args)
 
 
-def _packed(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+def _packed(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     """Pack or pad sequences; the lengths returned beside them are on the host."""
     data, lengths = func(*args, **kwargs)
     set_tag(data, tag_of(args[0]))
     return data, lengths
 
 
-def _make_device(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+def _make_device(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     """Return ``torch.device(1)`` of the accelerator that the script uses, not of the one that C++ knows."""
     if len(args) == 1 and type(args[0]) is int and not kwargs:
         return func(accelerator_type(), args[0])
     return func(*args, **kwargs)
 
 
-def _as_it_is(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+def _as_it_is(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     return func(*args, **kwargs)
 
 
-def _resized(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+def _resized(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     result = follow(func, args, kwargs)
     recount_bytes(args[0].untyped_storage())
     return result
 
 
-def _no_stream(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+def _no_stream(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     return None
 
 
@@ -293,10 +294,10 @@ HANDLERS.update(
         torch.device: _make_device,
         Tensor.resize_: _resized,
         Tensor.resize_as_: _resized,
-        torch._has_compatible_shallow_copy_type: _as_it_is,
+        torch._has_compatible_shallow_copy_type: _as_it_is,  # pyright: ignore[reportPrivateImportUsage] # torch calls it
     }
 )
-for _owner in (torch, torch._C._VariableFunctions):
+for _owner in (torch, _VariableFunctions):
     for _name in ("_pack_padded_sequence", "_pad_packed_sequence"):
         HANDLERS[getattr(_owner, _name)] = _packed
 for _name in ("dim", "size", "stride", "data_ptr", "numel", "element_size", "is_contiguous"):

@@ -7,19 +7,18 @@ from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
 
 from emu.accelerator.patches import record
 
 
-def after_import(name: str, change: Callable[[Any], None]) -> None:
+def after_import(name: str, change: Callable[[ModuleType], None]) -> None:
     """Call ``change`` with a module after its import, or now if it is loaded already."""
     module = sys.modules.get(name)
     if module is not None:
         change(module)
         return
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        finder: Any = _Finder()
+        finder = _Finder()
         sys.meta_path.insert(0, finder)
         record(
             "sys.meta_path",
@@ -29,10 +28,10 @@ def after_import(name: str, change: Callable[[Any], None]) -> None:
     _changes[name] = change
 
 
-_changes: dict[str, Callable[[Any], None]] = {}
+_changes: dict[str, Callable[[ModuleType], None]] = {}
 
 
-def _forget(finder: Any) -> None:
+def _forget(finder: _Finder) -> None:
     """Leave modules that are imported from now on as they are."""
     sys.meta_path.remove(finder)
     _changes.clear()

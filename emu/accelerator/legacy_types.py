@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from emu.accelerator.annotations import DeviceLike
 from emu.accelerator.device_tags import emulated_device
 from emu.accelerator.patches import replace
 
@@ -32,13 +33,13 @@ class LegacyType(type):
     kind: str
     dtype: torch.dtype
 
-    def __instancecheck__(cls, instance: object) -> bool:
+    def __instancecheck__(cls, instance: Any) -> bool:
         if not isinstance(instance, torch.Tensor) or instance.dtype is not cls.dtype:
             return False
         tag = emulated_device(instance)
         return tag is not None and tag.type == cls.kind
 
-    def __call__(cls, *args: Any, device: Any = None) -> Any:
+    def __call__(cls, *args: Any, device: DeviceLike | None = None) -> torch.Tensor:
         """Make a tensor: uninitialised of a size, or of the elements of a sequence."""
         where = torch.device(cls.kind) if device is None else torch.device(device)
         if where.type != cls.kind:
@@ -69,7 +70,7 @@ def install() -> None:
     """Make ``torch.set_default_tensor_type`` accept the types."""
     set_type = torch.set_default_tensor_type
 
-    def set_default_tensor_type(t: Any) -> None:
+    def set_default_tensor_type(t: type | str) -> None:
         wanted = TYPES.get(t) if isinstance(t, str) else t
         if isinstance(wanted, LegacyType):
             torch.set_default_dtype(wanted.dtype)

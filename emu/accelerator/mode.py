@@ -11,13 +11,14 @@ and to Python functions are made in C++, where no mode sees them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import torch
+from torch._C import _VariableFunctions  # pyright: ignore[reportAttributeAccessIssue] # not in its stub
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device
 
+from emu.accelerator.annotations import Args, Handler, Kwargs, Tensor, TorchFunction
 from emu.accelerator.device_tags import (
     CPU,
     TAG,
@@ -30,18 +31,16 @@ from emu.accelerator.device_tags import (
 from emu.accelerator.state import TYPES, state
 from emu.accelerator.wrappers import PLAIN
 
-Tensor = torch.Tensor
-Handler = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
-
 _storage = torch.Tensor.untyped_storage
+_TENSOR = torch.Tensor  # one look-up in a call that every operator makes
 _SEQUENCES = (list, tuple)
 
 MIXES = {
     getattr(owner, name)
     for owner, names in (
-        (Tensor, ("__getitem__", "__setitem__", "index_put", "index_put_", "tensor_split")),
+        (torch.Tensor, ("__getitem__", "__setitem__", "index_put", "index_put_", "tensor_split")),
         (torch, ("index_put", "index_put_", "tensor_split", "_nested_view_from_jagged")),
-        (torch._C._VariableFunctions, ("lstm", "gru", "rnn_tanh", "rnn_relu")),
+        (_VariableFunctions, ("lstm", "gru", "rnn_tanh", "rnn_relu")),
     )
     for name in names
     if hasattr(owner, name)
@@ -49,16 +48,16 @@ MIXES = {
 """Functions that accept host tensors beside those of a device: indices, lengths of sequences."""
 
 
-class Devices(TorchFunctionMode):
+class Devices(TorchFunctionMode):  # type: ignore[misc, unused-ignore] # Any without torch
     """Mode of this module's docstring; entered once per thread, below all modes of the script."""
 
     def __torch_function__(
         self,
-        func: Any,
+        func: TorchFunction,
         types: Iterable[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+        args: Args = (),
+        kwargs: Kwargs | None = None,
+    ) -> object:
         """Run one call into torch."""
         handler = HANDLERS.get(func)
         if handler is not None:
@@ -71,7 +70,7 @@ class Devices(TorchFunctionMode):
         return follow(func, args, kwargs)
 
 
-HANDLERS: dict[Any, Handler] = {}
+HANDLERS: dict[TorchFunction, Handler] = {}
 """Handlers by torch function; :mod:`emu.accelerator.handlers` and some ``install`` functions fill it."""
 
 _mode: Devices | None = None
@@ -87,7 +86,7 @@ def enter() -> None:
     global _mode
     if _mode is None:
         _mode = Devices()
-    _mode.__enter__()  # type: ignore[no-untyped-call] # torch does not annotate it
+    _mode.__enter__()  # type: ignore[no-untyped-call, unused-ignore] # torch does not annotate it
 
 
 def leave() -> None:
@@ -123,7 +122,7 @@ def on_stack() -> bool:
     return any(torch._C._get_function_stack_at(i) is _mode for i in range(depth))
 
 
-def follow(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+def follow(func: TorchFunction, args: Args, kwargs: Kwargs | None) -> object:
     """Run a call by the general rule.
 
     Every operator of a program passes here, so its steps are written out rather than called.
@@ -146,7 +145,7 @@ def follow(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
             tag_storage(_storage(result), device)
         except (NotImplementedError, RuntimeError):
             set_tag(result, device)
-    elif isinstance(result, Tensor):
+    elif isinstance(result, _TENSOR):
         set_tag(result, device)
     elif isinstance(result, _SEQUENCES):
         tag_all(result, device)
@@ -155,16 +154,14 @@ def follow(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     return result
 
 
-def _recount_out(out: Any) -> None:
+def _recount_out(out: Tensor | list[Tensor] | tuple[Tensor, ...]) -> None:
     """Count the bytes of ``out`` arguments again, which the call may have resized."""
     for tensor in out if isinstance(out, _SEQUENCES) else (out,):
         if type(tensor) in PLAIN and tensor.layout is torch.strided:
             recount_bytes(_storage(tensor))
 
 
-def find_devices(
-    args: tuple[Any, ...], kwargs: dict[str, Any] | None
-) -> tuple[torch.device | None, bool]:
+def find_devices(args: Args, kwargs: Kwargs | None) -> tuple[torch.device | None, bool]:
     """Return the emulated device of the tensor arguments, and whether some are on the host.
 
     Raises:
@@ -174,7 +171,7 @@ def find_devices(
     host = False
     # Both levels are written out: a call per argument would double the time of small operators.
     for value in (*args, *kwargs.values()) if kwargs else args:
-        if isinstance(value, Tensor):
+        if isinstance(value, _TENSOR):
             found = tag_of(value)
             if found is None:
                 host = host or value.dim() > 0
@@ -184,7 +181,7 @@ def find_devices(
                 raise_mixed_devices(None, device, found)
         elif isinstance(value, _SEQUENCES):
             for item in value:
-                if isinstance(item, Tensor):
+                if isinstance(item, _TENSOR):
                     found = tag_of(item)
                     if found is None:
                         host = host or item.dim() > 0
@@ -195,7 +192,7 @@ def find_devices(
     return device, host
 
 
-def raise_mixed_devices(func: Any, one: torch.device, other: torch.device) -> None:
+def raise_mixed_devices(func: TorchFunction | None, one: torch.device, other: torch.device) -> None:
     """Raise torch's own error for tensors on two devices.
 
     Raises:
@@ -209,10 +206,10 @@ def raise_mixed_devices(func: Any, one: torch.device, other: torch.device) -> No
     )
 
 
-def tag_all(result: Any, device: torch.device | None) -> None:
+def tag_all(result: Iterable[object], device: torch.device | None) -> None:
     """Tag every tensor of a nested list or tuple."""
     for value in result:
-        if isinstance(value, Tensor):
+        if isinstance(value, _TENSOR):
             set_tag(value, device)
         elif isinstance(value, _SEQUENCES):
             tag_all(value, device)
@@ -221,7 +218,7 @@ def tag_all(result: Any, device: torch.device | None) -> None:
 _ALIASING = {torch.as_tensor, torch.asarray}
 
 
-def create(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def create(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     """Run a call with an argument ``device``, and place its result there."""
     device = resolve(kwargs["device"])
     emulated = device.type in TYPES
@@ -236,11 +233,11 @@ def create(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     source = args[0] if args and func in _ALIASING else None
     result = func(*args, **kwargs)
     if source is not None:
-        here = tag_of(source) if isinstance(source, Tensor) else None
+        here = tag_of(source) if isinstance(source, _TENSOR) else None
         if here == (device if emulated else None):
             return result  # the same memory, or memory on the host
         result = result.clone()
-    if isinstance(result, Tensor):
+    if isinstance(result, _TENSOR):
         set_tag(result, device if emulated else None)
     return result
 
@@ -253,7 +250,7 @@ def _check_generator(generator: torch.Generator, device: torch.device) -> None:
         )
 
 
-def _pinned(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _pinned(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     """Run a call that asks for page-locked memory; any host memory will serve, and is noted as such."""
     result = func(*args, **{k: v for k, v in kwargs.items() if k != "pin_memory"})
     pin(result)

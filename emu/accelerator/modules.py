@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import torch
 import torch.cuda.nvtx
 
+from emu.accelerator.annotations import DeviceLike, Namespace
 from emu.accelerator.device_tags import (
     accelerator_type,
     current_device,
@@ -58,7 +60,7 @@ def install() -> None:
 
 
 def _remove_npu() -> None:
-    del torch.npu  # type: ignore[attr-defined] # registered in `install`
+    del torch.npu  # type: ignore[attr-defined, unused-ignore] # registered in `install`
     del sys.modules["torch.npu"]
 
 
@@ -79,13 +81,13 @@ _BETWEEN_DEVICES = (
 """Functions that ``DataParallel`` calls; CUDA builds have them even without a GPU."""
 
 
-def _refuse_between(name: str, *_: Any, **__: Any) -> None:
+def _refuse_between(name: str, *_: object, **__: object) -> NoReturn:
     raise NotEmulatedError(
         f"torch._C.{name} is not emulated: DataParallel is made of such functions"
     )
 
 
-def _missing(name: str) -> Any:
+def _missing(name: str) -> NoReturn:
     """Raise the error for a missing attribute of ``torch._C``; name those that CUDA builds have."""
     if name.startswith(_ONLY_WITH_CUDA):
         raise MissingFunctionError(
@@ -94,7 +96,7 @@ def _missing(name: str) -> Any:
     raise AttributeError(f"module 'torch._C' has no attribute {name!r}")
 
 
-def _refuse_cuda() -> None:
+def _refuse_cuda() -> NoReturn:
     raise NotEmulatedError(
         "this function of CUDA is not emulated: it was reached where no torch function mode sees the "
         "call, or has no counterpart on a CPU"
@@ -105,11 +107,11 @@ def _module() -> Any:
     return getattr(torch, accelerator_type())
 
 
-def _accelerator() -> dict[str, Any]:
+def _accelerator() -> Namespace:
     def current_accelerator(check_available: bool = False) -> torch.device:
         return torch.device(accelerator_type())
 
-    def set_device_index(device: Any, /) -> None:
+    def set_device_index(device: DeviceLike, /) -> None:
         kind = accelerator_type()
         set_current_device(kind, index_of(kind, device))
 
@@ -140,10 +142,10 @@ _ABOUT_MEMORY = (
 )
 
 
-def _of_module(name: str) -> Any:
+def _of_module(name: str) -> Callable[[DeviceLike | None], object]:
     """Return a function that calls its namesake in the script's device module."""
 
-    def call(device_index: Any = None, /) -> Any:
+    def call(device_index: DeviceLike | None = None, /) -> object:
         return getattr(_module(), name)(device_index)
 
     call.__name__ = call.__qualname__ = name

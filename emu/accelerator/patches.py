@@ -9,7 +9,11 @@ methods that C++ code calls, modules that exist in every build. Those attributes
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Patch(NamedTuple):
@@ -32,7 +36,7 @@ def record(target: str, reason: str, undo: Callable[[], object]) -> None:
     _made.append(Patch(target, reason, undo))
 
 
-def replace(owner: Any, name: str, value: Any, reason: str) -> None:
+def replace(owner: type | ModuleType, name: str, value: object, reason: str) -> None:
     """Set an attribute of a class or a module, and record its previous value.
 
     Args:
@@ -55,13 +59,13 @@ def replace(owner: Any, name: str, value: Any, reason: str) -> None:
     record(f"{home}{owner.__name__}.{name}", reason, undo)
 
 
-def replace_all(owner: Any, values: Mapping[str, Any], reason: str) -> None:
+def replace_all(owner: type | ModuleType, values: Mapping[str, object], reason: str) -> None:
     """Set several attributes for one reason, as :func:`replace` does."""
     for name, value in values.items():
         replace(owner, name, value, reason)
 
 
-def replace_item(table: dict[Any, Any], key: Any, value: Any, target: str, reason: str) -> None:
+def replace_item(table: dict[K, V], key: K, value: V, target: str, reason: str) -> None:
     """Set an item of a dictionary, and record its previous value.
 
     Args:
@@ -71,13 +75,11 @@ def replace_item(table: dict[Any, Any], key: Any, value: Any, target: str, reaso
         target: Name of the dictionary.
         reason: Why the item is replaced.
     """
-    before = table.get(key, _ABSENT)
+    before = {key: table[key]} if key in table else {}
 
     def undo() -> None:
-        if before is _ABSENT:
-            table.pop(key, None)
-        else:
-            table[key] = before
+        table.pop(key, None)
+        table.update(before)
 
     table[key] = value
     record(target, reason, undo)

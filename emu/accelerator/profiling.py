@@ -14,7 +14,9 @@ def install() -> None:
     """Record a profile of an emulated device on the CPU, since there are no CUDA events."""
     begin = profiler.profile.__init__
 
-    def begin_on_cpu(self: Any, enabled: bool = True, *args: Any, **options: Any) -> None:
+    def begin_on_cpu(
+        self: profiler.profile, enabled: bool = True, *args: object, **options: Any
+    ) -> None:
         if options.pop("use_cuda", False) or options.get("use_device") in TYPES:
             options.update(use_device=None, use_cpu=True)
         begin(self, enabled, *args, **options)

@@ -12,11 +12,12 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import torch
 
 from emu.accelerator.allocator import make_functions, total_memory
+from emu.accelerator.annotations import DeviceLike, Namespace
 from emu.accelerator.device_tags import (
     check_index,
     current_device,
@@ -34,14 +35,14 @@ CAPABILITY = (8, 0)
 WARP_SIZE = 32
 
 
-def synchronize(device: Any = None) -> None:
+def synchronize(device: DeviceLike | None = None) -> None:
     """Run the deferred collectives; all other work is done already."""
     distributed = sys.modules.get("emu.accelerator.distributed")
     if distributed is not None:
         distributed.flush_all()
 
 
-def index_of(kind: str, device: Any) -> int:
+def index_of(kind: str, device: DeviceLike | None) -> int:
     """Return the index that an argument ``device`` stands for; None: the current device's."""
     if device is None:
         return current_device(kind)
@@ -57,12 +58,12 @@ _DEVICE_TYPES = {"cuda": 1, "npu": 20}  # c10::DeviceType; the second is Private
 _stream_numbers = itertools.count(1)
 
 
-class Stream(torch.Stream):
+class Stream(torch.Stream):  # type: ignore[misc, unused-ignore] # Any without torch
     """Stream of an emulated device: work is done when it is submitted."""
 
     kind = "cuda"
 
-    def __new__(cls, device: Any = None, priority: int = 0, **known: Any) -> Self:
+    def __new__(cls, device: DeviceLike | None = None, priority: int = 0, **known: Any) -> Self:
         """Make a stream of a device, by default the current one.
 
         Args:
@@ -78,7 +79,7 @@ class Stream(torch.Stream):
         )
         return made
 
-    def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
+    def __init__(self, device: DeviceLike | None = None, priority: int = 0, **_: object) -> None:
         self.priority = priority
 
     def synchronize(self) -> None:
@@ -96,10 +97,10 @@ class Stream(torch.Stream):
     def wait_stream(self, stream: torch.Stream) -> None:
         """Return: nothing is under way on ``stream``."""
 
-    def wait_event(self, event: Any) -> None:
+    def wait_event(self, event: object) -> None:
         """Return: an event that was recorded has happened."""
 
-    def record_event(self, event: Any = None) -> Any:
+    def record_event(self, event: Event | None = None) -> Event:  # type: ignore[override, unused-ignore] # the events are ours
         """Record ``event``, or a new one."""
         event = type(self).event_type() if event is None else event
         event.record(self)
@@ -110,7 +111,7 @@ class Stream(torch.Stream):
     @property
     def cuda_stream(self) -> int:
         """Handle of the stream; 0 is that of the default stream."""
-        return self.stream_id
+        return int(self.stream_id)
 
     npu_stream = cuda_stream
 
@@ -156,10 +157,10 @@ class Event(HostEvent):
 Stream.event_type = Event
 
 
-def make_namespace(kind: str) -> dict[str, Any]:
+def make_namespace(kind: str) -> Namespace:
     """Return the contents of a device module of ``kind``."""
     stream = type("Stream", (Stream,), {"kind": kind})
-    names: dict[str, Any] = {"Stream": stream, "Event": Event}
+    names: Namespace = {"Stream": stream, "Event": Event}
     names["synchronize"] = lambda device=None: synchronize(device)
     names |= _device_functions(kind) | _stream_functions(kind, stream) | _random_functions(kind)
     names |= make_functions(kind, index_of) | _refusals(kind) | _facts(kind) | make_types(kind)
@@ -169,11 +170,11 @@ def make_namespace(kind: str) -> dict[str, Any]:
     return names
 
 
-def _device_functions(kind: str) -> dict[str, Any]:
+def _device_functions(kind: str) -> Namespace:
     class device:
         """Context in which a device is current; None or a negative index change nothing."""
 
-        def __init__(self, device: Any) -> None:
+        def __init__(self, device: DeviceLike | None) -> None:
             self.idx = index_of(kind, device)
             self.prev_idx = -1
 
@@ -190,7 +191,7 @@ def _device_functions(kind: str) -> dict[str, Any]:
         def __init__(self, tensor: torch.Tensor) -> None:
             super().__init__(tensor.device if tensor.device.type == kind else None)
 
-    def set_device(device: Any) -> None:
+    def set_device(device: DeviceLike) -> None:
         if not (isinstance(device, int) and device < 0):
             set_current_device(kind, index_of(kind, device))
 
@@ -210,7 +211,7 @@ def _device_functions(kind: str) -> dict[str, Any]:
     }
 
 
-def _stream_functions(kind: str, stream_type: type[Stream]) -> dict[str, Any]:
+def _stream_functions(kind: str, stream_type: type[Stream]) -> Namespace:
     class StreamContext:
         """Context in which a stream is current; None changes nothing."""
 
@@ -225,7 +226,7 @@ def _stream_functions(kind: str, stream_type: type[Stream]) -> dict[str, Any]:
             if self.stream is not None:
                 self.stream.__exit__()
 
-    def current_stream(device: Any = None) -> Stream:
+    def current_stream(device: DeviceLike | None = None) -> torch.Stream:
         entered = state.streams[kind]
         index = index_of(kind, device)
         # Entered streams of other devices stay current on those.
@@ -246,7 +247,7 @@ def _stream_functions(kind: str, stream_type: type[Stream]) -> dict[str, Any]:
     }
 
 
-def _random_functions(kind: str) -> dict[str, Any]:
+def _random_functions(kind: str) -> Namespace:
     """Return the random functions: one generator, the host's, serves every device."""
     generator = torch.default_generator
 
@@ -294,12 +295,12 @@ _REFUSED = {
 }
 
 
-def _refusals(kind: str) -> dict[str, Any]:
+def _refusals(kind: str) -> Namespace:
     return {name: _refusal(f"torch.{kind}.{name}", why) for name, why in _REFUSED.items()}
 
 
-def _refusal(name: str, why: str) -> Callable[..., Any]:
-    def refuse(*_: Any, **__: Any) -> Any:
+def _refusal(name: str, why: str) -> Callable[..., NoReturn]:
+    def refuse(*_: object, **__: object) -> NoReturn:
         raise NotEmulatedError(f"{name} is not emulated: {why}")
 
     return refuse
@@ -327,11 +328,11 @@ class DeviceProperties:
     gcnArchName: str = ""
 
 
-def _facts(kind: str) -> dict[str, Any]:
-    def get_device_name(device: Any = None) -> str:
+def _facts(kind: str) -> Namespace:
+    def get_device_name(device: DeviceLike | None = None) -> str:
         return f"emu {kind}:{index_of(kind, device)}"
 
-    def get_device_properties(device: Any = None) -> DeviceProperties:
+    def get_device_properties(device: DeviceLike | None = None) -> DeviceProperties:
         return DeviceProperties(get_device_name(device))
 
     debug = {"mode": 0}

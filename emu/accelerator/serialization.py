@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.multiprocessing.reductions import reduce_tensor
 
+from emu.accelerator.annotations import Args, Tensor
 from emu.accelerator.device_tags import TAG, assign_device, emulated_device, resolve, tag_storage
 from emu.accelerator.patches import record, replace_item
 from emu.accelerator.state import TYPES
+
+if TYPE_CHECKING:
+    from torch.serialization import STORAGE
 
 _BEFORE_THE_CPU = 5  # torch asks its packages in this order; its own CPU has 10
 
@@ -36,19 +41,20 @@ def install() -> None:
         )
 
 
-def _location_of(storage: Any) -> str | None:
+def _location_of(storage: STORAGE) -> str | None:
     tag = getattr(getattr(storage, "_untyped_storage", storage), TAG, None)
     return None if tag is None else str(tag)
 
 
-def _restore(storage: Any, location: str) -> Any:
+def _restore(storage: STORAGE, location: str) -> STORAGE | None:
     if location.partition(":")[0] not in TYPES:
         return None
-    tag_storage(getattr(storage, "_untyped_storage", storage), resolve(location))
+    untyped: Any = getattr(storage, "_untyped_storage", storage)
+    tag_storage(untyped, resolve(location))
     return storage
 
 
-def _reduce(tensor: torch.Tensor) -> Any:
+def _reduce(tensor: Tensor) -> tuple[Callable[..., Tensor], Args]:
     """Pickle for another process: it shares the memory, as with CUDA tensors, and sees the same device."""
     tag = emulated_device(tensor)
     with torch._C.DisableTorchFunction():
@@ -58,5 +64,5 @@ def _reduce(tensor: torch.Tensor) -> Any:
     return _rebuild, (str(tag), rebuild, arguments)
 
 
-def _rebuild(device: str, rebuild: Any, arguments: Any) -> torch.Tensor:
+def _rebuild(device: str, rebuild: Callable[..., Tensor], arguments: Args) -> Tensor:
     return assign_device(rebuild(*arguments), torch.device(device))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
+from torch.jit import _state
 from torch.utils.backend_registration import (
     generate_methods_for_privateuse1_backend,
     rename_privateuse1_backend,
@@ -35,9 +36,16 @@ from emu.accelerator import (
     tracing,
     wrappers,
 )
+from emu.accelerator.annotations import Tensor
 from emu.accelerator.mode import adopt, enter, inside, leave, on_stack
 from emu.accelerator.patches import record, replace
 from emu.accelerator.state import begin_pass, end_pass
+
+if TYPE_CHECKING:
+    from torch.autograd.graph import GradientEdge
+
+Hook: TypeAlias = Callable[[Any], Any]
+"""Function from a tensor that autograd saves to what it keeps, or back."""
 
 
 def set_up() -> None:
@@ -111,7 +119,7 @@ def _cover_backward() -> None:
     """
     run = torch.autograd.graph._engine_run_backward
 
-    def run_inside(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def run_inside(t_outputs: Sequence[Tensor | GradientEdge], *args: Any, **kwargs: Any) -> object:
         tensors = (tensor for tensor in t_outputs if isinstance(tensor, torch.Tensor))
         before = begin_pass(next(map(device_tags.emulated_device, tensors), None))
         try:
@@ -133,8 +141,8 @@ def _cover_saved_tensors() -> None:
     """
     begin = torch.autograd.graph.saved_tensors_hooks.__init__
 
-    def covered(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def run(value: Any) -> Any:
+    def covered(hook: Hook) -> Hook:
+        def run(value: object) -> object:
             if on_stack():
                 return hook(value)
             if isinstance(value, torch.Tensor):
@@ -144,7 +152,9 @@ def _cover_saved_tensors() -> None:
 
         return run
 
-    def begin_inside(self: Any, pack_hook: Any, unpack_hook: Any) -> None:
+    def begin_inside(
+        self: torch.autograd.graph.saved_tensors_hooks, pack_hook: Hook, unpack_hook: Hook
+    ) -> None:
         begin(self, covered(pack_hook), covered(unpack_hook))
 
     hooks = torch.autograd.graph.saved_tensors_hooks
@@ -157,9 +167,9 @@ def _disable_compilers() -> None:
     A compiled function is no call that a mode sees: its results would count as the host's.
     """
     reason = "a mode does not see what compiled functions call"
-    if torch.jit._state._enabled.enabled:
-        torch.jit._state.disable()
-        record("torch.jit", reason, torch.jit._state.enable)
+    if _state._enabled.enabled:
+        _state.disable()
+        record("torch.jit", reason, _state.enable)
     for name in ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"):
         if name not in os.environ:
             os.environ[name] = "1"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import NamedTuple
 
 import torch
 
@@ -23,9 +23,9 @@ class _State(threading.local):
 
     def __init__(self) -> None:
         self.running: torch.device | None = None
-        self.current = dict.fromkeys(TYPES, 0)
+        self.current: dict[str, int] = dict.fromkeys(TYPES, 0)
         self.in_pass = -1
-        self.streams: dict[str, list[Any]] = {kind: [] for kind in TYPES}
+        self.streams: dict[str, list[torch.Stream]] = {kind: [] for kind in TYPES}
 
 
 state = _State()
@@ -35,14 +35,22 @@ _PASS = "emu.accelerator: device of the backward pass"
 _stash, _stashed = torch._C._stash_obj_in_tls, torch._C._is_key_in_tls
 
 
-def begin_pass(device: torch.device | None) -> tuple[Any, ...]:
+class PassState(NamedTuple):
+    """State of a thread before a backward pass."""
+
+    device: torch.device | None
+    current: dict[str, int]
+    in_pass: int
+
+
+def begin_pass(device: torch.device | None) -> PassState:
     """Begin a backward pass in this thread; return the state for :func:`end_pass`."""
-    before = pass_device(), dict(state.current), state.in_pass
+    before = PassState(pass_device(), dict(state.current), state.in_pass)
     _stash(_PASS, device)
     return before
 
 
-def end_pass(before: tuple[Any, ...]) -> None:
+def end_pass(before: PassState) -> None:
     """End the innermost backward pass."""
     device, state.current, state.in_pass = before
     _stash(_PASS, device)

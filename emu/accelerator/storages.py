@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
-
+from emu.accelerator.annotations import DeviceLike, Storage
 from emu.accelerator.device_tags import (
     CPU,
     TAG,
@@ -17,30 +14,31 @@ from emu.accelerator.device_tags import (
 from emu.accelerator.patches import replace_all
 from emu.accelerator.state import TYPES
 
-Storage = torch.UntypedStorage
-
 
 def install() -> None:
     """Replace the methods of untyped storages; typed storages are built on them."""
     resize, to = Storage.resize_, Storage.to
 
-    def resize_(self: Any, size: int) -> Any:
-        result = resize(self, size)
+    def resize_(self: Storage, size: int) -> Storage:
+        result: Storage = resize(self, size)
         recount_bytes(self)
         return result
 
-    def move(self: Any, *, device: Any, non_blocking: bool = False) -> Any:
+    def move(self: Storage, *, device: DeviceLike, non_blocking: bool = False) -> Storage:
         target = resolve(device)
         if target.type not in (*TYPES, "cpu"):
-            return to(self, device=target, non_blocking=non_blocking)
+            result: Storage = to(self, device=target, non_blocking=non_blocking)
+            return result
         here = getattr(self, TAG, None)
         if (here or CPU) == target:
             return self
-        moved = self.clone()
+        moved: Storage = self.clone()
         tag_storage(moved, target if target.type in TYPES else None)
         return moved
 
-    def cuda(self: Any, device: Any = None, non_blocking: bool = False) -> Any:
+    def cuda(
+        self: Storage, device: DeviceLike | None = None, non_blocking: bool = False
+    ) -> Storage:
         return move(self, device=current_device("cuda") if device is None else device)
 
     replace_all(

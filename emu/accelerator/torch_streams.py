@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from emu.accelerator.annotations import DeviceLike
 from emu.accelerator.device_tags import accelerator_type, resolve
 from emu.accelerator.patches import replace
 from emu.accelerator.runtime import Event
@@ -23,7 +24,7 @@ class _StreamMeta(type(_RealStream)):  # type: ignore[misc] # its metaclass has 
 class Stream(_RealStream, metaclass=_StreamMeta):  # type: ignore[misc] # its base is Any
     """``torch.Stream``; for an emulated device it makes a stream of that device's module."""
 
-    def __new__(cls, device: Any = None, **options: Any) -> Any:
+    def __new__(cls, device: DeviceLike | None = None, **options: Any) -> Any:
         """Make a stream of ``device``. Default: the script's accelerator."""
         where = resolve(accelerator_type() if device is None else device)
         if where.type not in TYPES:
@@ -39,7 +40,7 @@ class _EventMeta(type(_RealEvent)):  # type: ignore[misc] # its metaclass has no
 class AnyEvent(_RealEvent, metaclass=_EventMeta):  # type: ignore[misc] # its base is Any
     """``torch.Event`` for emulated devices as well."""
 
-    def __new__(cls, device: Any = None, **options: Any) -> Any:
+    def __new__(cls, device: DeviceLike | None = None, **options: Any) -> Any:
         """Make an event of ``device``. Default: the script's accelerator."""
         where = resolve(accelerator_type() if device is None else device)
         return Event(**options) if where.type in TYPES else _RealEvent(where, **options)

@@ -8,6 +8,7 @@ nodes get their device back.
 from __future__ import annotations
 
 import functools
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ def install() -> None:
     after_import("torch.export", _change_export)
 
 
-def _change_fakes(module: Any) -> None:
+def _change_fakes(module: ModuleType) -> None:
     make = module.FakeTensor.__new__
 
     def make_on_cpu(
@@ -50,7 +51,7 @@ def _change_fakes(module: Any) -> None:
     replace(module.FakeTensor, "device", property(device), reason)
 
 
-def _change_export(module: Any) -> None:
+def _change_export(module: ModuleType) -> None:
     export = module.export
 
     @functools.wraps(export)

@@ -6,14 +6,13 @@ have; so the wrapper's own device is always the CPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
+from emu.accelerator.annotations import DeviceLike, Tensor, TorchFunction
 from emu.accelerator.patches import replace
-
-Tensor = torch.Tensor
 
 PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 """Types that are known not to be wrappers."""
@@ -23,7 +22,8 @@ _NO_DISPATCH = torch._C._disabled_torch_dispatch_impl
 
 def is_wrapper(tensor: Tensor) -> bool:
     """Return whether a tensor's class dispatches in Python."""
-    dispatch = type(tensor).__torch_dispatch__
+    kind: Any = type(tensor)  # the stub of torch takes the method for one of another signature
+    dispatch = kind.__torch_dispatch__
     return getattr(dispatch, "__func__", dispatch) is not _NO_DISPATCH
 
 
@@ -38,27 +38,31 @@ def inner_tensors(tensor: Tensor) -> list[Tensor]:
     They are those that ``__tensor_flatten__`` names; where a class has no such method, those among its
     attributes. Call this with torch's function modes switched off.
     """
-    values: Any
+    values: Iterable[object]
     if tells_content(type(tensor)):
         wrapper: Any = tensor
         names = wrapper.__tensor_flatten__()[0]
         values = [getattr(tensor, name, None) for name in names]
     else:
         values = vars(tensor).values()
-    return [value for value in values if isinstance(value, Tensor) and value is not tensor]
+    return [value for value in values if isinstance(value, torch.Tensor) and value is not tensor]
 
 
-def install(resolve: Callable[[Any], torch.device], set_tag: Callable[[Tensor, Any], None]) -> None:
+def install(
+    resolve: Callable[[DeviceLike], torch.device],
+    set_tag: Callable[[Tensor, torch.device | None], None],
+) -> None:
     """Make wrappers for an emulated device on the CPU, and tag them."""
-    make: Any = Tensor._make_wrapper_subclass
+    make: TorchFunction = Tensor._make_wrapper_subclass
 
-    def make_on_cpu(cls: type, *args: Any, **kwargs: Any) -> Any:
+    def make_on_cpu(cls: type, *args: Any, **kwargs: Any) -> Tensor:
         device = kwargs.get("device")
         where = None if device is None else resolve(device)
-        if where is None or where.type not in ("cuda", "npu"):
-            return make(cls, *args, **kwargs)
-        made: Any = make(cls, *args, **{**kwargs, "device": torch.device("cpu")})
-        if not tells_content(cls):
+        emulated = where is not None and where.type in ("cuda", "npu")
+        if emulated:
+            kwargs = {**kwargs, "device": torch.device("cpu")}
+        made: Tensor = make(cls, *args, **kwargs)
+        if emulated and not tells_content(cls):
             with torch._C.DisableTorchFunction():
                 set_tag(made, where)
         return made

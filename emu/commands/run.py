@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import importlib.machinery
 import os
 import re
 import runpy
@@ -12,6 +11,7 @@ import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.machinery import FrozenImporter, PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -106,24 +106,24 @@ def can_use_world(script: str | Path) -> bool:
         tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return True  # the PEs report it
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            if any(_may_have_world(alias.name, path) for alias in node.names):
-                return True
-        elif isinstance(node, ast.ImportFrom):
-            if node.level:
-                return True
-            modules = [node.module or ""]
-            if node.module in ("emu", "torch"):
-                modules = [f"{node.module}.{alias.name}" for alias in node.names]
-            if any(_may_have_world(module, path) for module in modules):
-                return True
-        elif isinstance(node, ast.Constant):
-            if isinstance(node.value, str) and _RANKS.search(node.value):
-                return True
-        elif {getattr(node, "id", None), getattr(node, "attr", None)} & _DOUBTFUL:
+    return any(_may_need_world(node, path) for node in ast.walk(tree))
+
+
+def _may_need_world(node: ast.AST, script: Path) -> bool:
+    """Return whether a node of a script's source imports or names what might have a World."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and _RANKS.search(node.value) is not None
+    if isinstance(node, ast.Import):
+        modules = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        if node.level:  # a module beside the script
             return True
-    return False
+        modules = [node.module or ""]
+        if node.module in ("emu", "torch"):  # of their modules, some have a World
+            modules = [f"{node.module}.{alias.name}" for alias in node.names]
+    else:
+        return not _DOUBTFUL.isdisjoint((getattr(node, "id", None), getattr(node, "attr", None)))
+    return any(_may_have_world(module, script) for module in modules)
 
 
 _RANKS = re.compile(r"WORLD_SIZE|RANK")
@@ -195,23 +195,23 @@ def _find_module(name: str, folders: list[str]) -> Path | None:
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):
         raise ModuleNotFoundError(f"No module named {name!r}: it must be a dotted name, not a path")
-    where: list[str] | None = None
+    if parts[0] in sys.builtin_module_names:
+        return None
     found = None
+    where: list[str] | None = folders
     for number, part in enumerate(parts):
-        here = ".".join(parts[: number + 1])
-        if number == 0 and part in sys.builtin_module_names:
-            return None
-        found = importlib.machinery.PathFinder.find_spec(part, folders if where is None else where)
+        if where is None:
+            package = ".".join(parts[:number])
+            raise ModuleNotFoundError(f"No module named {name}; {package} is not a package")
+        found = PathFinder.find_spec(part, where)
         if found is None:
-            if number == 0 and importlib.machinery.FrozenImporter.find_spec(part) is not None:
+            if number == 0 and FrozenImporter.find_spec(part) is not None:
                 return None
-            raise ModuleNotFoundError(f"No module named {here}")
+            raise ModuleNotFoundError(f"No module named {'.'.join(parts[: number + 1])}")
         where = found.submodule_search_locations
-        if where is None and number + 1 < len(parts):
-            raise ModuleNotFoundError(f"No module named {name}; {here} is not a package")
     assert found is not None
-    if where is not None:
-        found = importlib.machinery.PathFinder.find_spec("__main__", where)
+    if where is not None:  # a package: its __main__ is what runs
+        found = PathFinder.find_spec("__main__", where)
         if found is None:
             raise ModuleNotFoundError(
                 f"No module named {name}.__main__; {name} is a package and cannot be run directly"

@@ -64,12 +64,9 @@ def explain(
             )
         _explain_text(read_macros(text), name, emit, console)
         return
-    if struct is not None:
-        kind, headline = _declared(struct, name)
-    elif name is not None:
+    if struct is None and name is not None:
         raise ArgumentError(f"name must be one in macros, but there are none for {name!r}")
-    else:
-        kind, headline = _detected(data, version, offset)
+    kind, headline = _detected(data, version, offset) if struct is None else _declared(struct, name)
     size = layout_of(kind).size
     part = as_bytes(data, offset)
     lines = annotate(kind, part)

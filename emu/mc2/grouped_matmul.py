@@ -358,7 +358,8 @@ class Experts:
             return
         scale = None if x_scale is None else x_scale[rows]
         columns = None if self.weight_scale is None else self.weight_scale[expert]
-        weight = self._packed.get(expert, self.weight[expert])
+        packed = self._packed.get(expert)
+        weight = self.weight[expert] if packed is None else packed
         _product(x[rows], weight, scale, columns, out[place])
 
     def pack(self, turn: Turn) -> None:

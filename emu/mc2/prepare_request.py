@@ -94,7 +94,7 @@ class PrepareRequest:
             number = HcclReduceOp(int(op)) if isinstance(op, int | np.integer) else None
         except ValueError:
             number = None
-        if number not in REDUCE_OPS:
+        if number is None or number not in REDUCE_OPS:
             raise ArgumentError(
                 f"op of {self.name} must be HcclReduceOp.SUM, MAX or MIN, but got {shown(op)}"
             )

@@ -200,6 +200,7 @@ def float_text(bits: int, name: str) -> str:
         return f"0x{bits:0{(FORMATS[name].width + 3) // 4}X}"
     if not value:
         return "0.000000e+00"
+    value = Fraction(value)
     digits, exponent = _decimal_digits(value, 6)
     point = exponent + len(digits) - 1
     sign = "-" if value < 0 else ""

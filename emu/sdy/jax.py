@@ -127,7 +127,7 @@ def _jax() -> Any:
     if version < _OLDEST:
         oldest = ".".join(map(str, _OLDEST))
         raise ImportError(f"emu.sdy.from_jax needs jax >= {oldest}, found {jax.__version__}")
-    if not jax.config.jax_use_shardy_partitioner:
+    if not jax.config.jax_use_shardy_partitioner:  # pyright: ignore[reportAttributeAccessIssue]  # made at run time
         raise ImportError(
             "emu.sdy.from_jax needs Shardy in JAX: "
             "jax.config.update('jax_use_shardy_partitioner', True)"

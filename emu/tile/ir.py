@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from emu.tile import ops
 from emu.tile.ops import Code
@@ -43,6 +43,10 @@ __all__ = [
     "Value",
     "checked_module",
 ]
+
+
+Attribute: TypeAlias = Any
+"""Attribute of an operation: a bool, number or string, or a tuple of these; ``ops.Code`` says which."""
 
 
 class TileError(Exception):
@@ -120,7 +124,7 @@ class Operation:
         code: Code,
         operands: Sequence[Value] = (),
         result_types: Sequence[Type] = (),
-        attributes: dict[str, Any] | None = None,
+        attributes: dict[str, Attribute] | None = None,
         regions: Sequence[Region] = (),
         location: Location | None = None,
     ) -> None:
@@ -227,7 +231,7 @@ class Builder:
         code: Code,
         operands: Sequence[Value] = (),
         result_types: Sequence[Type] = (),
-        attributes: dict[str, Any] | None = None,
+        attributes: dict[str, Attribute] | None = None,
         regions: Sequence[Region] = (),
     ) -> Operation:
         """Append an operation, without a check of its types."""
@@ -244,7 +248,9 @@ class Builder:
         finally:
             self.region = before
 
-    def _one(self, code: Code, operands: Sequence[Value], type_: Type, **attributes: Any) -> Value:
+    def _one(
+        self, code: Code, operands: Sequence[Value], type_: Type, **attributes: Attribute
+    ) -> Value:
         return self.append(code, operands, (type_,), attributes).result
 
     # ---- values from nothing
@@ -350,7 +356,7 @@ class Builder:
             )
         return self._one(code, (value,), value.type)
 
-    def binary(self, code: Code, first: Value, second: Value, **attributes: Any) -> Value:
+    def binary(self, code: Code, first: Value, second: Value, **attributes: Attribute) -> Value:
         """Apply an operation from ADD to MULHI; both operands have one type."""
         assert code in ops.BINARY
         self._same(first, second)

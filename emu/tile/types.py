@@ -5,10 +5,11 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-import ml_dtypes
 import numpy as np
+
+from emu.kernels.core import dtype_table
 
 __all__ = [
     "BF16",
@@ -66,7 +67,8 @@ class DType:
     name: str
     kind: Kind
     bits: int
-    numpy: np.dtype[Any] = field(compare=False, repr=False)
+    # Not compared: it follows from the name, and dtypes are compared and hashed all the time.
+    numpy: np.dtype[np.generic] = field(compare=False, repr=False)
 
     @property
     def bytes(self) -> int:
@@ -88,37 +90,50 @@ class DType:
         """Whether the dtype is a signed integer."""
         return self.kind is Kind.INT
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether arithmetic is that of f32, rounded after each operation: f16, bf16 and fp8."""
+        return self.is_float and self.bits < 32
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Least and greatest value of an integer, or of ``i1``."""
+        bits = self.bits - self.is_signed
+        return -(1 << bits) if self.is_signed else 0, (1 << bits) - 1
+
+    def as_signed(self) -> DType:
+        """Return the signed integer that takes as many bytes."""
+        return DTYPES[f"i{8 * self.bytes}"]
+
+    def as_unsigned(self) -> DType:
+        """Return the unsigned integer that takes as many bytes."""
+        return DTYPES[f"u{8 * self.bytes}"]
+
     def __str__(self) -> str:
         return self.name
 
 
-def _dtype(name: str, kind: Kind, bits: int, numpy: Any) -> DType:
-    return DType(name, kind, bits, np.dtype(numpy))
+def _view(entry: dtype_table.DType) -> DType:
+    """Return a dtype of the package as one of the IR, whose names have no underscore and whose bool has one bit."""
+    if entry.kind == dtype_table.BOOL:
+        return DType("i1", Kind.BOOL, 1, entry.numpy)
+    kind = Kind.UINT if entry.numpy.kind == "u" else Kind.INT
+    name = entry.short.replace("_", "")
+    return DType(name, Kind.FLOAT if entry.is_float else kind, entry.bits, entry.numpy)
 
-
-I1 = _dtype("i1", Kind.BOOL, 1, np.bool_)
-I8 = _dtype("i8", Kind.INT, 8, np.int8)
-I16 = _dtype("i16", Kind.INT, 16, np.int16)
-I32 = _dtype("i32", Kind.INT, 32, np.int32)
-I64 = _dtype("i64", Kind.INT, 64, np.int64)
-U8 = _dtype("u8", Kind.UINT, 8, np.uint8)
-U16 = _dtype("u16", Kind.UINT, 16, np.uint16)
-U32 = _dtype("u32", Kind.UINT, 32, np.uint32)
-U64 = _dtype("u64", Kind.UINT, 64, np.uint64)
-F8E4M3FN = _dtype("f8e4m3fn", Kind.FLOAT, 8, ml_dtypes.float8_e4m3fn)
-F8E5M2 = _dtype("f8e5m2", Kind.FLOAT, 8, ml_dtypes.float8_e5m2)
-F16 = _dtype("f16", Kind.FLOAT, 16, np.float16)
-BF16 = _dtype("bf16", Kind.FLOAT, 16, ml_dtypes.bfloat16)
-F32 = _dtype("f32", Kind.FLOAT, 32, np.float32)
-F64 = _dtype("f64", Kind.FLOAT, 64, np.float64)
 
 DTYPES: dict[str, DType] = {
-    d.name: d
-    for d in (I1, I8, I16, I32, I64, U8, U16, U32, U64, F8E4M3FN, F8E5M2, F16, BF16, F32, F64)
+    d.name: d for d in sorted(map(_view, dtype_table.ALL), key=lambda d: (d.kind, d.bits))
 }
-"""Every dtype by its name."""
+"""Every dtype by its name: a view of the package's table, by kind and width."""
 
-FROM_NUMPY: dict[np.dtype[Any], DType] = {d.numpy: d for d in DTYPES.values()}
+I1 = DTYPES["i1"]
+I8, I16, I32, I64 = (DTYPES[f"i{bits}"] for bits in (8, 16, 32, 64))
+U8, U16, U32, U64 = (DTYPES[f"u{bits}"] for bits in (8, 16, 32, 64))
+F8E4M3FN, F8E5M2 = DTYPES["f8e4m3fn"], DTYPES["f8e5m2"]
+F16, BF16, F32, F64 = DTYPES["f16"], DTYPES["bf16"], DTYPES["f32"], DTYPES["f64"]
+
+FROM_NUMPY: dict[np.dtype[np.generic], DType] = {d.numpy: d for d in DTYPES.values()}
 """Every dtype by NumPy's."""
 
 

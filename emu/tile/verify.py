@@ -106,12 +106,14 @@ class Checker:
         """Check a region's operations in their order."""
         for operation in region.operations:
             self._current = operation
+            # First what rules rely on (attributes, the number of regions), then the regions, then the rules, which
+            # may look at what a region yields; the results are visible only behind all that.
             self._form(operation, operation is region.operations[-1], visible)
             for inner in operation.regions:
-                seen = set(visible)
+                seen = set(visible)  # a copy: what a region defines is not visible behind it
                 self._define(inner.arguments, None, seen)
                 self._operations(inner, seen)
-                self._current = operation
+                self._current = operation  # errors below are this operation's again
             self._whole(operation, visible)
 
     def _form(self, operation: Operation, last: bool, visible: set[Value]) -> None:

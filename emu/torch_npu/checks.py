@@ -3,55 +3,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
-import numpy as np
-
-from emu.accelerator.arrays import Array
+from emu.accelerator.arrays import Array, DType
 from emu.comm.errors import ArgumentError
+from emu.kernels.errors import ArgumentError as KernelArgumentError
 
 
-def rename_arguments(error: Exception, names: Mapping[str, str]) -> ArgumentError:
-    """Return a kernel's error with the operator's names of its arguments.
+@contextmanager
+def caller_names(names: Mapping[str, str] | None = None, without: str = "") -> Iterator[None]:
+    """Raise kernels' errors of the block with the caller's names of the arguments.
 
     Args:
-        error: The kernel's error.
-        names: The operator's name for each of the kernel's.
+        names: The caller's name for each argument that has another in the block. Default: none has.
+        without: Text to be left out of the errors.
     """
-    words = re.compile(rf"\b({'|'.join(names)})\b")
-    return ArgumentError(words.sub(lambda found: names[found[0]], str(error)))
+    try:
+        yield
+    except KernelArgumentError as error:
+        text = str(error)
+        if names:
+            words = re.compile(rf"\b({'|'.join(names)})\b")
+            text = words.sub(lambda found: names[found[0]], text)
+        raise ArgumentError(text.replace(without, "")) from None
 
 
-def check_option(name: str, value: Any, *allowed: Any) -> None:
-    """Raise an error for a value of an option that is not implemented; it is never ignored.
-
-    Raises:
-        ArgumentError: ``value`` is not one of those allowed.
-    """
-    if not any(value is one or (type(value) is type(one) and value == one) for one in allowed):
-        texts = " or ".join(repr(one) for one in allowed)
-        raise ArgumentError(f"{name} must be {texts}, but got {value!r}")
-
-
-def check_dtype(name: str, array: Array, *allowed: Any) -> Array:
+def check_dtype(name: str, array: Array, *allowed: DType) -> Array:
     """Return ``array`` if its dtype is one of those allowed.
 
     Raises:
         ArgumentError: It has another.
     """
     if array.dtype not in allowed:
-        texts = ", ".join(str(np.dtype(one)) for one in allowed)
+        texts = ", ".join(map(str, allowed))
         raise ArgumentError(f"{name} must have dtype {texts}, but got {array.dtype}")
-    return array
-
-
-def check_shape(name: str, array: Array, shape: tuple[int, ...]) -> Array:
-    """Return ``array`` if it has the given shape.
-
-    Raises:
-        ArgumentError: It has another.
-    """
-    if array.shape != shape:
-        raise ArgumentError(f"{name} must have shape {shape}, but got {array.shape}")
     return array

@@ -1,13 +1,10 @@
-"""NumPy dtypes that the operators name."""
+"""NumPy dtypes that the operators name, from the table of those that kernels know."""
 
 from __future__ import annotations
 
-import numpy as np
+from emu.kernels.core.dtypes import BY_NAME
 
-from emu.kernels.core.dtypes import BFLOAT16
-
-INT8, UINT8 = np.dtype(np.int8), np.dtype(np.uint8)
-INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
-FLOAT16, FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
-
-__all__ = ["BFLOAT16", "FLOAT16", "FLOAT32", "INT8", "INT32", "INT64", "UINT8"]
+INT8, UINT8, INT32, INT64, FLOAT16, BFLOAT16, FLOAT32 = (
+    BY_NAME[name].numpy
+    for name in ("int8", "uint8", "int32", "int64", "float16", "bfloat16", "float32")
+)

@@ -7,11 +7,10 @@ Groups and tensors are as in :mod:`emu.torch_npu.fused`; :mod:`emu.mc2.moe` and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from emu.accelerator.arrays import as_array
+from emu.accelerator.arrays import Array, as_array
 from emu.comm.errors import ArgumentError
 from emu.comm.world.checks import check
 from emu.comm.world.group import Group
@@ -21,26 +20,27 @@ from emu.mc2 import (
     moe_distribute_combine,
     moe_distribute_dispatch,
 )
-from emu.torch_npu.operands import TensorArguments, check_supported
+from emu.torch_npu.dtypes import FLOAT32, INT32, INT64
+from emu.torch_npu.operands import Operand, Result, TensorArguments, check_supported
 from emu.torch_npu.process_groups import check_rank, find_group
 
 
 def npu_alltoallv_gmm(
-    gmm_x: Any,
-    gmm_weight: Any,
+    gmm_x: Operand,
+    gmm_weight: Operand,
     hcom: str,
     ep_world_size: int,
     send_counts: Sequence[int],
     recv_counts: Sequence[int],
     *,
-    send_counts_tensor: Any = None,
-    recv_counts_tensor: Any = None,
-    mm_x: Any = None,
-    mm_weight: Any = None,
+    send_counts_tensor: None = None,
+    recv_counts_tensor: None = None,
+    mm_x: Operand | None = None,
+    mm_weight: Operand | None = None,
     trans_gmm_weight: bool = False,
     trans_mm_weight: bool = False,
     permute_out_flag: bool = False,
-) -> tuple[Any, Any | None, Any | None]:
+) -> tuple[Result, Result | None, Result | None]:
     """Send rows to their experts' ranks, and multiply there each expert's rows by its weight.
 
     As :func:`emu.mc2.alltoallv_gmm`. R is the group's size, e the number of experts of a rank.
@@ -83,20 +83,20 @@ def npu_alltoallv_gmm(
 
 
 def npu_gmm_alltoallv(
-    gmm_x: Any,
-    gmm_weight: Any,
+    gmm_x: Operand,
+    gmm_weight: Operand,
     hcom: str,
     ep_world_size: int,
     send_counts: Sequence[int],
     recv_counts: Sequence[int],
     *,
-    send_counts_tensor: Any = None,
-    recv_counts_tensor: Any = None,
-    mm_x: Any = None,
-    mm_weight: Any = None,
+    send_counts_tensor: None = None,
+    recv_counts_tensor: None = None,
+    mm_x: Operand | None = None,
+    mm_weight: Operand | None = None,
     trans_gmm_weight: bool = False,
     trans_mm_weight: bool = False,
-) -> tuple[Any, Any | None]:
+) -> tuple[Result, Result | None]:
     """Multiply each expert's rows by its weight, and send the products back to the rows' ranks.
 
     The way back of :func:`npu_alltoallv_gmm`, whose ``recv_counts`` are the ``send_counts`` here. As
@@ -133,16 +133,16 @@ def npu_gmm_alltoallv(
 
 
 def npu_moe_distribute_dispatch(
-    x: Any,
-    expert_ids: Any,
+    x: Operand,
+    expert_ids: Operand,
     group_ep: str,
     ep_world_size: int,
     ep_rank_id: int,
     moe_expert_num: int,
     *,
-    scales: Any = None,
-    x_active_mask: Any = None,
-    expert_scales: Any = None,
+    scales: Operand | None = None,
+    x_active_mask: Operand | None = None,
+    expert_scales: None = None,
     group_tp: str = "",
     tp_world_size: int = 0,
     tp_rank_id: int = 0,
@@ -152,7 +152,7 @@ def npu_moe_distribute_dispatch(
     quant_mode: int = 0,
     global_bs: int = 0,
     expert_token_nums_type: int = 1,
-) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
+) -> tuple[Result, Result, Result, Result, Result, Result, Result]:
     """Send each copy of each token to the rank of its expert, quantised on request.
 
     As :func:`emu.mc2.moe_distribute_dispatch`.
@@ -204,36 +204,36 @@ def npu_moe_distribute_dispatch(
         expert_token_nums_type=expert_token_nums_type, global_bs=global_bs,
     )  # fmt: skip
     # torch_npu has a fixed number of results: the absent ones are empty tensors.
-    dynamic = np.empty(0, np.float32) if got.dynamic_scales is None else got.dynamic_scales
+    dynamic = np.empty(0, FLOAT32) if got.dynamic_scales is None else got.dynamic_scales
     return (
         given.result(got.expand_x),
         given.result(dynamic),
         given.result(got.expand_idx),
         given.result(got.expert_token_nums),
         given.result(got.ep_recv_counts),
-        given.result(np.empty(0, np.int32)),
-        given.result(np.empty(0, np.float32)),
+        given.result(np.empty(0, INT32)),
+        given.result(np.empty(0, FLOAT32)),
     )
 
 
 def npu_moe_distribute_combine(
-    expand_x: Any,
-    expert_ids: Any,
-    expand_idx: Any,
-    ep_send_counts: Any,
-    expert_scales: Any,
+    expand_x: Operand,
+    expert_ids: Operand,
+    expand_idx: Operand,
+    ep_send_counts: Operand,
+    expert_scales: Operand,
     group_ep: str,
     ep_world_size: int,
     ep_rank_id: int,
     moe_expert_num: int,
     *,
-    tp_send_counts: Any = None,
-    x_active_mask: Any = None,
-    activation_scale: Any = None,
-    weight_scale: Any = None,
-    group_list: Any = None,
-    expand_scales: Any = None,
-    shared_expert_x: Any = None,
+    tp_send_counts: Operand | None = None,
+    x_active_mask: Operand | None = None,
+    activation_scale: None = None,
+    weight_scale: None = None,
+    group_list: None = None,
+    expand_scales: Operand | None = None,
+    shared_expert_x: Operand | None = None,
     group_tp: str = "",
     tp_world_size: int = 0,
     tp_rank_id: int = 0,
@@ -244,7 +244,7 @@ def npu_moe_distribute_combine(
     out_dtype: int = 0,
     comm_quant_mode: int = 0,
     group_list_type: int = 0,
-) -> Any:
+) -> Result:
     """Send the experts' rows back, and add up those of each token, weighted.
 
     As :func:`emu.mc2.moe_distribute_combine`.
@@ -317,13 +317,15 @@ def _check_empty(given: TensorArguments, *names: str) -> None:
             )
 
 
-def _grouped(gmm_x: Any, gmm_weight: Any, mm_x: Any, mm_weight: Any) -> TensorArguments:
+def _grouped(
+    gmm_x: Operand, gmm_weight: Operand, mm_x: Operand | None, mm_weight: Operand | None
+) -> TensorArguments:
     return TensorArguments(
         {"gmm_x": gmm_x, "gmm_weight": gmm_weight}, mm_x=mm_x, mm_weight=mm_weight
     )
 
 
-def _check_counts_on_host(send_counts_tensor: Any, recv_counts_tensor: Any) -> None:
+def _check_counts_on_host(send_counts_tensor: object, recv_counts_tensor: object) -> None:
     check_supported(
         "counts are needed on the host: give send_counts and recv_counts",
         send_counts_tensor=(send_counts_tensor, None),
@@ -331,10 +333,10 @@ def _check_counts_on_host(send_counts_tensor: Any, recv_counts_tensor: Any) -> N
     )
 
 
-def _counts(name: str, value: Any) -> Any:
+def _counts(name: str, value: object) -> Array:
     """Return counts, a sequence of integers, as an array."""
     if isinstance(value, list | tuple):
-        return np.array([check.integer(f"{name}[{i}]", n) for i, n in enumerate(value)], np.int64)
+        return np.array([check.integer(f"{name}[{i}]", n) for i, n in enumerate(value)], INT64)
     return as_array(name, value)
 
 
@@ -345,12 +347,12 @@ def _expert_group(group_ep: str, ep_world_size: int, ep_rank_id: int) -> Group:
 
 
 def _check_layout(
-    group_tp: Any,
-    tp_world_size: Any,
-    tp_rank_id: Any,
-    expert_shard_type: Any,
-    shared_expert_num: Any,
-    shared_expert_rank_num: Any,
+    group_tp: object,
+    tp_world_size: object,
+    tp_rank_id: object,
+    expert_shard_type: object,
+    shared_expert_num: object,
+    shared_expert_rank_num: object,
 ) -> None:
     """Raise an error for options that would change the results, but are not implemented."""
     check_supported(

@@ -11,11 +11,9 @@ being ignored.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from emu.accelerator.arrays import as_array, bump_version
+from emu.accelerator.arrays import DTypeLike, as_array, bump_version
 from emu.comm.world.checks import check
 from emu.mc2 import (
     all_gather_matmul,
@@ -25,10 +23,12 @@ from emu.mc2 import (
     matmul_all_to_all,
     matmul_reduce_scatter,
 )
+from emu.torch_npu.checks import caller_names
 from emu.torch_npu.operands import (
+    Operand,
+    Result,
     TensorArguments,
     as_local,
-    caller_names,
     check_supported,
     check_target,
     optional_dtype,
@@ -42,19 +42,19 @@ _OUTPUT = {"y_dtype": "output_dtype"}
 
 
 def npu_all_gather_base_mm(
-    input: Any,
-    x2: Any,
+    input: Operand,
+    x2: Operand,
     hcom: str,
     world_size: int,
     *,
-    bias: Any = None,
-    x1_scale: Any = None,
-    x2_scale: Any = None,
+    bias: Operand | None = None,
+    x1_scale: Operand | None = None,
+    x2_scale: Operand | None = None,
     gather_index: int = 0,
     gather_output: bool = True,
     comm_turn: int = 0,
-    output_dtype: Any = None,
-) -> tuple[Any, Any]:
+    output_dtype: DTypeLike | None = None,
+) -> tuple[Result, Result]:
     """Return ``gather_out @ x2 + bias`` and ``gather_out``, the input of all PEs one below the other.
 
     As :func:`emu.mc2.all_gather_matmul`.
@@ -96,18 +96,18 @@ def npu_all_gather_base_mm(
 
 
 def npu_mm_reduce_scatter_base(
-    input: Any,
-    x2: Any,
+    input: Operand,
+    x2: Operand,
     hcom: str,
     world_size: int,
     *,
     reduce_op: str = "sum",
-    bias: Any = None,
-    x1_scale: Any = None,
-    x2_scale: Any = None,
+    bias: Operand | None = None,
+    x1_scale: Operand | None = None,
+    x2_scale: Operand | None = None,
     comm_turn: int = 0,
-    output_dtype: Any = None,
-) -> Any:
+    output_dtype: DTypeLike | None = None,
+) -> Result:
     """Return this PE's rows of the sum over all PEs of ``input @ x2 + bias``.
 
     As :func:`emu.mc2.matmul_reduce_scatter`.
@@ -144,22 +144,22 @@ def npu_mm_reduce_scatter_base(
 
 
 def npu_mm_all_reduce_base(
-    x1: Any,
-    x2: Any,
+    x1: Operand,
+    x2: Operand,
     hcom: str,
     *,
     reduce_op: str = "sum",
-    bias: Any = None,
-    antiquant_scale: Any = None,
-    antiquant_offset: Any = None,
-    x3: Any = None,
-    dequant_scale: Any = None,
-    pertoken_scale: Any = None,
-    comm_quant_scale_1: Any = None,
-    comm_quant_scale_2: Any = None,
+    bias: Operand | None = None,
+    antiquant_scale: Operand | None = None,
+    antiquant_offset: Operand | None = None,
+    x3: Operand | None = None,
+    dequant_scale: Operand | None = None,
+    pertoken_scale: Operand | None = None,
+    comm_quant_scale_1: None = None,
+    comm_quant_scale_2: None = None,
     comm_turn: int = 0,
     antiquant_group_size: int = 0,
-) -> Any:
+) -> Result:
     """Return the sum over all PEs of ``x1 @ x2 + bias + x3``, on every PE.
 
     As :func:`emu.mc2.matmul_all_reduce`. The dtype of the result is that of x1, fp16 where it is int8.
@@ -210,21 +210,21 @@ def npu_mm_all_reduce_base(
 
 
 def npu_mm_all_reduce_add_rms_norm(
-    x1: Any,
-    x2: Any,
-    residual: Any,
-    gamma: Any,
+    x1: Operand,
+    x2: Operand,
+    residual: Operand,
+    gamma: Operand,
     hcom: str,
     *,
     reduce_op: str = "sum",
     epsilon: float = 1e-06,
-    bias: Any = None,
-    antiquant_scale: Any = None,
-    antiquant_offset: Any = None,
-    dequant_scale: Any = None,
+    bias: Operand | None = None,
+    antiquant_scale: Operand | None = None,
+    antiquant_offset: Operand | None = None,
+    dequant_scale: Operand | None = None,
     antiquant_group_size: int = 0,
     comm_turn: int = 0,
-) -> tuple[Any, Any]:
+) -> tuple[Result, Result]:
     """Return ``y``, the reduced product with a residual added, and its rows normalised.
 
     ``y`` is :func:`npu_mm_all_reduce_base` ``+ residual``, and the second ``y / sqrt(mean(y * y) + epsilon) *
@@ -262,21 +262,21 @@ def npu_mm_all_reduce_add_rms_norm(
 
 
 def npu_mm_all_reduce_add_rms_norm_(
-    x1: Any,
-    x2: Any,
-    residual: Any,
-    gamma: Any,
+    x1: Operand,
+    x2: Operand,
+    residual: Operand,
+    gamma: Operand,
     hcom: str,
     *,
     reduce_op: str = "sum",
     epsilon: float = 1e-06,
-    bias: Any = None,
-    antiquant_scale: Any = None,
-    antiquant_offset: Any = None,
-    dequant_scale: Any = None,
+    bias: Operand | None = None,
+    antiquant_scale: Operand | None = None,
+    antiquant_offset: Operand | None = None,
+    dequant_scale: Operand | None = None,
     antiquant_group_size: int = 0,
     comm_turn: int = 0,
-) -> tuple[Any, Any]:
+) -> tuple[Result, Result]:
     """Run :func:`npu_mm_all_reduce_add_rms_norm` in place: the residual becomes ``y``.
 
     Args:
@@ -305,16 +305,16 @@ def npu_mm_all_reduce_add_rms_norm_(
 
 
 def npu_all_to_all_matmul(
-    x1: Any,
-    x2: Any,
+    x1: Operand,
+    x2: Operand,
     hcom: str,
     world_size: int,
     *,
-    bias: Any = None,
-    x2_scale: Any = None,
+    bias: Operand | None = None,
+    x2_scale: Operand | None = None,
     comm_turn: int = 0,
-    output_dtype: Any = None,
-) -> Any:
+    output_dtype: DTypeLike | None = None,
+) -> Result:
     """Give PE j the j-th block of every PE's rows, side by side along k, and multiply that by x2.
 
     As :func:`emu.mc2.all_to_all_matmul`.
@@ -347,17 +347,17 @@ def npu_all_to_all_matmul(
 
 
 def npu_matmul_all_to_all(
-    x1: Any,
-    x2: Any,
+    x1: Operand,
+    x2: Operand,
     hcom: str,
     world_size: int,
     *,
-    bias: Any = None,
-    x1_scale: Any = None,
-    x2_scale: Any = None,
+    bias: Operand | None = None,
+    x1_scale: Operand | None = None,
+    x2_scale: Operand | None = None,
     comm_turn: int = 0,
-    output_dtype: Any = None,
-) -> Any:
+    output_dtype: DTypeLike | None = None,
+) -> Result:
     """Multiply, and give PE j the j-th block of the columns of every PE's product.
 
     As :func:`emu.mc2.matmul_all_to_all`.

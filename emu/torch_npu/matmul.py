@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 
-from emu.accelerator.arrays import Array, as_array, as_dtype, as_type_of, check_together
+from emu.accelerator.arrays import (
+    Array,
+    DType,
+    DTypeLike,
+    Tensor,
+    TensorT,
+    as_array,
+    as_dtype,
+    as_type_of,
+    check_together,
+)
 from emu.comm.errors import ArgumentError
+from emu.comm.world.checks import check
 from emu.kernels.cast import cast
 from emu.kernels.elementwise.rows import scale_product
 from emu.kernels.matmul import matmul
 from emu.kernels.quant import quantize
-from emu.torch_npu.checks import check_dtype, check_option, check_shape
+from emu.torch_npu.checks import check_dtype
 from emu.torch_npu.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT8, INT32
 
 
 def npu_quant_matmul(
-    x1: Any,
-    x2: Any,
-    scale: Any,
+    x1: TensorT,
+    x2: Tensor,
+    scale: Tensor,
     *,
-    offset: Any = None,
-    pertoken_scale: Any = None,
-    bias: Any = None,
-    output_dtype: Any = None,
-    group_sizes: Any = None,
-) -> Any:
+    offset: Tensor | None = None,
+    pertoken_scale: Tensor | None = None,
+    bias: Tensor | None = None,
+    output_dtype: DTypeLike | None = None,
+    group_sizes: None = None,
+) -> TensorT:
     """Multiply int8 matrices and scale the int32 sums: ``(x1 @ x2 + bias) * scale + offset``.
 
     The sums, ``bias`` included, are int32 and wrap. They are rounded to fp32; each of the steps
@@ -54,7 +64,7 @@ def npu_quant_matmul(
     check_together(
         x1=x1, x2=x2, scale=scale, offset=offset, pertoken_scale=pertoken_scale, bias=bias
     )
-    check_option("group_sizes", group_sizes, None)
+    check.one_of("group_sizes", group_sizes, (None,))
     wanted = INT8 if output_dtype is None else as_dtype("output_dtype", output_dtype)
     if wanted not in (INT8, FLOAT16, BFLOAT16, FLOAT32):
         raise ArgumentError(
@@ -71,7 +81,7 @@ def npu_quant_matmul(
     rows = None
     if pertoken_scale is not None:
         rows = check_dtype("pertoken_scale", as_array("pertoken_scale", pertoken_scale), FLOAT32)
-        check_shape("pertoken_scale", rows, (m,))
+        check.array_shape("pertoken_scale", rows, (m,))
         if wanted == INT8 or added is not None:
             raise ArgumentError(
                 "pertoken_scale must be None where the result is int8 or there is an offset, but got "
@@ -79,7 +89,7 @@ def npu_quant_matmul(
             )
     start = None
     if bias is not None:
-        start = check_shape("bias", check_dtype("bias", as_array("bias", bias), INT32), (n,))
+        start = check.array_shape("bias", check_dtype("bias", as_array("bias", bias), INT32), (n,))
     product = matmul(left, right, bias=start)
     return as_type_of(_scaled(product, columns, rows, added, wanted), x1)
 
@@ -103,7 +113,7 @@ def _check_factors(left: Array, right: Array) -> tuple[int, int]:
     return left.shape[-2], right.shape[-1]
 
 
-def _vector(name: str, value: Any, n: int, *dtypes: np.dtype[Any]) -> Array:
+def _vector(name: str, value: object, n: int, *dtypes: DType) -> Array:
     array = check_dtype(name, as_array(name, value), *dtypes)
     if array.ndim > 1 or array.size not in (1, n):
         raise ArgumentError(
@@ -114,7 +124,7 @@ def _vector(name: str, value: Any, n: int, *dtypes: np.dtype[Any]) -> Array:
 
 
 def _scaled(
-    product: Array, columns: Array, rows: Array | None, added: Array | None, dtype: np.dtype[Any]
+    product: Array, columns: Array, rows: Array | None, added: Array | None, dtype: DType
 ) -> Array:
     if dtype == INT8:
         with np.errstate(all="ignore"):

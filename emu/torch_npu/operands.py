@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from emu.accelerator.arrays import Array, as_array, as_dtype, as_type_of, check_together
+from emu.accelerator.arrays import (
+    Array,
+    DType,
+    Tensor,
+    as_array,
+    as_dtype,
+    as_type_of,
+    check_together,
+)
 from emu.comm.errors import ArgumentError
 from emu.comm.world.array import SymmetricArray
-from emu.kernels.errors import ArgumentError as KernelArgumentError
-from emu.torch_npu.checks import rename_arguments
+from emu.comm.world.checks import check
+
+T = TypeVar("T")
+
+Operand: TypeAlias = "Tensor | SymmetricArray"
+"""Operand of an operator that communicates: peers read a symmetric array in place."""
+Result: TypeAlias = Any
+"""Result of such an operator: a torch tensor for torch tensors, otherwise a NumPy array."""
 
 
 class TensorArguments:
@@ -22,7 +35,7 @@ class TensorArguments:
     A SymmetricArray stays one, since peers read it in place.
     """
 
-    def __init__(self, needed: Mapping[str, Any], **others: Any) -> None:
+    def __init__(self, needed: Mapping[str, Operand], **others: Operand | None) -> None:
         """Check that tensors are of one kind and on one device.
 
         Args:
@@ -40,7 +53,7 @@ class TensorArguments:
             for name, value in given.items()
         }
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Any:  # None for an optional tensor that was not given
         return self._arrays[name]
 
     def as_rows(self, name: str, beside: str = "") -> Any:
@@ -65,17 +78,17 @@ class TensorArguments:
         b, rows, columns = tensor.shape
         return as_local(tensor).reshape(b * rows, columns)
 
-    def result(self, array: Any) -> Any:
+    def result(self, array: Array | SymmetricArray | None) -> Result:
         """Return a result of the operator as the caller's type; None stays None."""
-        return None if array is None else as_type_of(array, self._leader)
+        return None if array is None else as_type_of(as_local(array), self._leader)
 
 
-def as_local(value: Any) -> Any:
+def as_local(value: T | SymmetricArray) -> T | Array:
     """Return the memory of a SymmetricArray on this PE, and other values unchanged."""
     return value.local if isinstance(value, SymmetricArray) else value
 
 
-def check_target(name: str, value: Any) -> Array:
+def check_target(name: str, value: object) -> Array:
     """Return the memory of a tensor that will be written in place.
 
     Raises:
@@ -84,8 +97,7 @@ def check_target(name: str, value: Any) -> Array:
     array = as_local(value)
     if not isinstance(array, np.ndarray):
         array = as_array(name, array)
-    if not array.flags.writeable:
-        raise ArgumentError(f"{name} must be writable, but got a read-only array")
+    check.writable(name, array)
     # From the innermost axis out, each stride must step over everything that the inner axes reach.
     axes = sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1)
     reach = array.itemsize
@@ -99,7 +111,7 @@ def check_target(name: str, value: Any) -> Array:
     return array
 
 
-def check_supported(why: str, **arguments: tuple[Any, ...]) -> None:
+def check_supported(why: str, **arguments: tuple[object, ...]) -> None:
     """Check arguments of which only some values are supported.
 
     Args:
@@ -118,7 +130,7 @@ def check_supported(why: str, **arguments: tuple[Any, ...]) -> None:
         raise ArgumentError(f"{name} must be {names}, since {why}, but got {shown}")
 
 
-def _equals(value: Any, one: Any) -> bool:
+def _equals(value: Any, one: object) -> bool:
     """Return whether a value equals ``one``: None, an integer or a text, of the same type."""
     if not isinstance(one, int):
         return type(value) is type(one) and bool(value == one)
@@ -128,20 +140,6 @@ def _equals(value: Any, one: Any) -> bool:
         return False
 
 
-def optional_dtype(name: str, value: Any) -> np.dtype[Any] | None:
+def optional_dtype(name: str, value: object) -> DType | None:
     """Return a NumPy dtype for one of NumPy or torch, and None for None."""
     return None if value is None else as_dtype(name, value)
-
-
-@contextmanager
-def caller_names(names: Mapping[str, str], without: str = "") -> Iterator[None]:
-    """Raise errors of the block with the caller's names of the arguments.
-
-    Args:
-        names: The caller's name for each argument that has another in the block.
-        without: Text to be left out of the errors.
-    """
-    try:
-        yield
-    except KernelArgumentError as error:
-        raise ArgumentError(str(rename_arguments(error, names)).replace(without, "")) from None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from emu.comm.errors import ArgumentError, UnknownGroupError
 from emu.comm.world.checks import check
 from emu.comm.world.current import world
@@ -11,7 +9,7 @@ from emu.comm.world.group import Group
 from emu.mc2.arguments import NAME_CHARACTERS
 
 
-def find_group(name: str, value: Any, **size: Any) -> Group:
+def find_group(name: str, value: object, **size: object) -> Group:
     """Return the World's group of a name; "world" is the group of all PEs.
 
     Args:
@@ -44,7 +42,7 @@ def find_group(name: str, value: Any, **size: Any) -> Group:
     return group
 
 
-def check_rank(name: str, value: Any, group: Group) -> None:
+def check_rank(name: str, value: object, group: Group) -> None:
     """Check that a rank is this PE's in the group."""
     if check.integer(name, value) != group.my_pe:
         raise ArgumentError(

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from emu.accelerator.arrays import Array, as_array, as_dtype, as_type_of, check_together
+from emu.accelerator.arrays import (
+    Array,
+    DType,
+    DTypeLike,
+    Tensor,
+    TensorT,
+    as_array,
+    as_dtype,
+    as_type_of,
+    check_together,
+)
 from emu.comm.errors import ArgumentError
 from emu.comm.world.checks import check
-from emu.kernels import errors
 from emu.kernels.quant import dequantize, dynamic_quantize, quantize
-from emu.torch_npu.checks import check_dtype, check_option, check_shape, rename_arguments
+from emu.torch_npu.checks import caller_names, check_dtype
 from emu.torch_npu.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT8, INT32, INT64, UINT8
 
 _VALUES = (FLOAT32, FLOAT16, BFLOAT16)
@@ -20,13 +27,13 @@ _BLOCK = 1 << 16
 
 
 def npu_quantize(
-    input: Any,
-    scales: Any,
-    zero_points: Any,
-    dtype: Any,
+    input: TensorT,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    dtype: DTypeLike,
     axis: int = 1,
     div_mode: bool = True,
-) -> Any:
+) -> TensorT:
     """Quantise: ``clip(rint(input / scales + zero_points))``, or ``input * scales`` in its place.
 
     Every operation is fp32 and rounded separately, halves go to even, NaN to 0.
@@ -48,7 +55,7 @@ def npu_quantize(
         ArgumentError: An argument has another dtype or shape.
     """
     check_together(input=input, scales=scales, zero_points=zero_points)
-    check_option("div_mode", div_mode, True, False)
+    check.one_of("div_mode", div_mode, (True, False))
     x = check_dtype("input", as_array("input", input, detach=True), *_VALUES)
     wanted = as_dtype("dtype", dtype)
     if wanted not in (INT8, UINT8, INT32):
@@ -74,15 +81,13 @@ def npu_quantize(
             )
     if wanted != INT8:
         return as_type_of(_quantize(x, scale, zero, along, not div_mode, wanted), input)
-    try:
+    with caller_names({"x": "input"}):
         result = quantize(x, scale, zero, axis=along, multiply=not div_mode)
-    except errors.ArgumentError as error:
-        raise rename_arguments(error, {"x": "input"}) from None
     return as_type_of(result, input)
 
 
 def _quantize(
-    x: Array, scale: Array, zero: Array | None, along: int, multiply: bool, dtype: np.dtype[Any]
+    x: Array, scale: Array, zero: Array | None, along: int, multiply: bool, dtype: DType
 ) -> Array:
     """Quantise to a dtype that the kernel does not write; the arguments are checked."""
     moved = np.moveaxis(x, along, -1) if x.ndim else x.reshape(1)
@@ -116,8 +121,12 @@ def _quantize_block(
 
 
 def npu_dynamic_quant(
-    x: Any, *, smooth_scales: Any = None, group_index: Any = None, dst_type: Any = None
-) -> tuple[Any, Any]:
+    x: TensorT,
+    *,
+    smooth_scales: Tensor | None = None,
+    group_index: Tensor | None = None,
+    dst_type: DTypeLike | None = None,
+) -> tuple[TensorT, TensorT]:
     """Quantise each row along the last axis to int8 by its own scale, ``max(abs(row)) / 127``.
 
     The values are ``rint(x / scale)`` in fp32. A row of zeros gets scale 0 and zeros; a row with an
@@ -151,38 +160,42 @@ def npu_dynamic_quant(
         values = _smooth(values, smooth_scales, group_index)
     elif group_index is not None:
         raise ArgumentError("group_index must be None without smooth_scales, but got one")
-    try:
+    with caller_names():
         result, scales = dynamic_quantize(values)
-    except errors.ArgumentError as error:
-        raise ArgumentError(str(error)) from None
     return as_type_of(result, x), as_type_of(scales, x)
 
 
-def _smooth(values: Array, smooth_scales: Any, group_index: Any) -> Array:
+def _smooth(values: Array, smooth_scales: Tensor, group_index: Tensor | None) -> Array:
     """Return the rows in fp32, each times the factors of its group."""
     width = values.shape[-1]
     factors = check_dtype("smooth_scales", as_array("smooth_scales", smooth_scales), values.dtype)
     with np.errstate(invalid="ignore", over="ignore"):
         if group_index is None:
-            check_shape("smooth_scales", factors, (width,))
-            return values.astype(FLOAT32) * factors.astype(FLOAT32)
+            check.array_shape("smooth_scales", factors, (width,))
+            smoothed: Array = values.astype(np.float32) * factors.astype(np.float32)
+            return smoothed
         ends = as_array("group_index", group_index)
         check_dtype("group_index", ends, INT32, INT64)
-        rows = values.reshape(-1, width).astype(FLOAT32)
+        rows = values.reshape(-1, width).astype(np.float32)
         sizes = np.diff(ends, prepend=ends.dtype.type(0))
         if ends.ndim != 1 or not len(ends) or (sizes < 0).any() or ends[-1] != len(rows):
             raise ArgumentError(
                 f"group_index must have shape [groups], not decrease and end at {len(rows)}, the "
                 f"number of rows of x, but got {ends.tolist()}"
             )
-        check_shape("smooth_scales", factors, (len(ends), width))
-        rows *= np.repeat(factors.astype(FLOAT32), sizes, axis=0)
+        check.array_shape("smooth_scales", factors, (len(ends), width))
+        rows *= np.repeat(factors.astype(np.float32), sizes, axis=0)
         return rows.reshape(values.shape)
 
 
 def npu_anti_quant(
-    x: Any, scale: Any, *, offset: Any = None, dst_dtype: Any = None, src_dtype: Any = None
-) -> Any:
+    x: TensorT,
+    scale: Tensor,
+    *,
+    offset: Tensor | None = None,
+    dst_dtype: DTypeLike | None = None,
+    src_dtype: DTypeLike | None = None,
+) -> TensorT:
     """Dequantise int8: ``(x + offset) * scale`` in fp32, then rounded once.
 
     Args:
@@ -210,8 +223,6 @@ def npu_anti_quant(
         raise ArgumentError(f"dst_dtype must be float16, bfloat16 or float32, but got {wanted}")
     if src_dtype is not None and as_dtype("src_dtype", src_dtype) != INT8:
         raise ArgumentError(f"src_dtype must be int8 or None, but got {src_dtype!r}")
-    try:
+    with caller_names({"scales": "scale", "offsets": "offset", "q": "x"}):
         result = dequantize(values, factor, added, dtype=wanted)
-    except errors.ArgumentError as error:
-        raise rename_arguments(error, {"scales": "scale", "offsets": "offset", "q": "x"}) from None
     return as_type_of(result, x)

@@ -3,39 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from emu.accelerator.arrays import Array, as_array, as_type_of, bump_version, check_together
+from emu.accelerator.arrays import (
+    Array,
+    Tensor,
+    TensorT,
+    as_array,
+    as_type_of,
+    bump_version,
+    check_together,
+)
 from emu.comm.errors import ArgumentError
 from emu.comm.world.checks import check
-from emu.kernels import errors
 from emu.kernels.quant import quant_scatter
 from emu.kernels.strided.operands import check_target
-from emu.torch_npu.checks import (
-    check_dtype,
-    check_option,
-    check_shape,
-    rename_arguments,
-)
+from emu.torch_npu.checks import caller_names, check_dtype
+from emu.torch_npu.dtypes import INT32, INT64
 
 _NAMES = {"target": "self", "scales": "quant_scales", "zero_points": "quant_zero_points"}
 
 
 def npu_quant_scatter_(
-    self: Any,
-    indices: Any,
-    updates: Any,
-    quant_scales: Any,
-    quant_zero_points: Any = None,
+    self: TensorT,
+    indices: Tensor,
+    updates: Tensor,
+    quant_scales: Tensor,
+    quant_zero_points: Tensor | None = None,
     axis: int = 0,
     quant_axis: int = 1,
     reduce: str = "update",
     *,
     align: int | None = 32,
     overlap: str = "refuse",
-) -> Any:
+) -> TensorT:
     """Quantise ``updates`` and write each row into a segment of ``self``, in place.
 
     With ``q = clip(rint(updates / quant_scales + quant_zero_points), -128, 127)``, every operation in
@@ -79,18 +81,18 @@ def npu_quant_scatter_(
 
 
 def npu_quant_scatter(
-    self: Any,
-    indices: Any,
-    updates: Any,
-    quant_scales: Any,
-    quant_zero_points: Any = None,
+    self: TensorT,
+    indices: Tensor,
+    updates: Tensor,
+    quant_scales: Tensor,
+    quant_zero_points: Tensor | None = None,
     axis: int = 0,
     quant_axis: int = 1,
     reduce: str = "update",
     *,
     align: int | None = 32,
     overlap: str = "refuse",
-) -> Any:
+) -> TensorT:
     """Return a dense copy of ``self`` with quantised updates written into it.
 
     ``self`` is unchanged; otherwise :func:`npu_quant_scatter_`, whose arguments and errors these are.
@@ -112,17 +114,17 @@ def npu_quant_scatter(
 class _QuantScatter:
     """Arguments of :func:`npu_quant_scatter_` except ``self``."""
 
-    indices: Any
-    updates: Any
-    quant_scales: Any
-    quant_zero_points: Any
+    indices: Tensor
+    updates: Tensor
+    quant_scales: Tensor
+    quant_zero_points: Tensor | None
     axis: int
     quant_axis: int
     reduce: str
     align: int | None
     overlap: str
 
-    def write(self, given: Any, target: Array) -> None:
+    def write(self, given: Tensor, target: Array) -> None:
         """Check the arguments and write to ``target``, the memory of ``given`` or a copy of it."""
         operands = {
             "indices": self.indices,
@@ -131,7 +133,7 @@ class _QuantScatter:
             "quant_zero_points": self.quant_zero_points,
         }
         check_together(self=given, **operands)
-        check_option("reduce", self.reduce, "update")
+        check.one_of("reduce", self.reduce, ("update",))
         # Quantised values have no gradient, so that operands which require one are read as they are.
         zero = self.quant_zero_points
         if zero is not None:
@@ -142,7 +144,7 @@ class _QuantScatter:
             as_array("quant_scales", self.quant_scales, detach=True),
             zero,
         )
-        try:
+        with caller_names(_NAMES):
             quant_scatter(
                 target,
                 *arrays,
@@ -151,13 +153,11 @@ class _QuantScatter:
                 align=None if self.align is None else check.integer("align", self.align),
                 overlap=self.overlap,
             )
-        except errors.ArgumentError as error:
-            raise rename_arguments(error, _NAMES) from None
 
 
 def npu_scatter_nd_update_(
-    self: Any, indices: Any, updates: Any, *, overlap: str = "refuse"
-) -> Any:
+    self: TensorT, indices: Tensor, updates: Tensor, *, overlap: str = "refuse"
+) -> TensorT:
     """Write slices of ``updates`` to the places that ``indices`` name: ``self[indices] = updates``.
 
     The last axis of ``indices`` holds places: ``self[tuple(indices[i])] = updates[i]``, where i may be
@@ -184,7 +184,9 @@ def npu_scatter_nd_update_(
     return self
 
 
-def npu_scatter_nd_update(self: Any, indices: Any, updates: Any, *, overlap: str = "refuse") -> Any:
+def npu_scatter_nd_update(
+    self: TensorT, indices: Tensor, updates: Tensor, *, overlap: str = "refuse"
+) -> TensorT:
     """Return a dense copy of ``self`` with slices written into it; see :func:`npu_scatter_nd_update_`.
 
     Returns:
@@ -196,8 +198,8 @@ def npu_scatter_nd_update(self: Any, indices: Any, updates: Any, *, overlap: str
     return as_type_of(target, self)
 
 
-def _scatter_nd(target: Array, indices: Any, updates: Any, overlap: str) -> None:
-    check_option("overlap", overlap, "refuse", "last")
+def _scatter_nd(target: Array, indices: Tensor, updates: Tensor, overlap: str) -> None:
+    check.one_of("overlap", overlap, ("refuse", "last"))
     places = _indices("indices", as_array("indices", indices))
     rows = as_array("updates", updates)
     depth = places.shape[-1] if places.ndim else 0
@@ -207,7 +209,7 @@ def _scatter_nd(target: Array, indices: Any, updates: Any, overlap: str) -> None
             f"but got shape {places.shape}"
         )
     check_dtype("updates", rows, target.dtype)
-    check_shape("updates", rows, places.shape[:-1] + target.shape[depth:])
+    check.array_shape("updates", rows, places.shape[:-1] + target.shape[depth:])
     _writable("self", target, {"indices": places, "updates": rows})
     flat = places.reshape(-1, depth)
     for axis in range(depth):
@@ -218,11 +220,11 @@ def _scatter_nd(target: Array, indices: Any, updates: Any, overlap: str) -> None
 
 
 def npu_scatter_pa_kv_cache(
-    key: Any,
-    value: Any,
-    key_cache: Any,
-    value_cache: Any,
-    slot_mapping: Any,
+    key: Tensor,
+    value: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    slot_mapping: Tensor,
     *,
     overlap: str = "refuse",
 ) -> None:
@@ -249,7 +251,7 @@ def npu_scatter_pa_kv_cache(
         "slot_mapping": slot_mapping,
     }  # fmt: skip
     check_together(**given)
-    check_option("overlap", overlap, "refuse", "last")
+    check.one_of("overlap", overlap, ("refuse", "last"))
     arrays = {name: as_array(name, one) for name, one in given.items()}
     slots = _indices("slot_mapping", arrays["slot_mapping"])
     if slots.ndim != 1:
@@ -260,7 +262,7 @@ def npu_scatter_pa_kv_cache(
             raise ArgumentError(
                 f"{name}_cache must have shape [blocks, size, heads, width], but got {cache.shape}"
             )
-        check_shape(name, rows, (len(slots), *cache.shape[2:]))
+        check.array_shape(name, rows, (len(slots), *cache.shape[2:]))
         check_dtype(name, rows, cache.dtype)
         others = {other: array for other, array in arrays.items() if other != f"{name}_cache"}
         _writable(f"{name}_cache", cache, others)
@@ -277,7 +279,7 @@ def npu_scatter_pa_kv_cache(
 
 
 def _indices(name: str, array: Array) -> Array:
-    return check_dtype(name, array, np.dtype(np.int32), np.dtype(np.int64))
+    return check_dtype(name, array, INT32, INT64)
 
 
 def _writable(name: str, target: Array, sources: dict[str, Array]) -> None:
@@ -291,10 +293,8 @@ def _writable(name: str, target: Array, sources: dict[str, Array]) -> None:
             f"{name} must be of integers, bool or floating point of at most 64 bits, "
             f"but got {target.dtype}"
         )
-    try:
+    with caller_names():
         check_target(name, target, sources)
-    except errors.ArgumentError as error:
-        raise ArgumentError(str(error)) from None
 
 
 def _in_range(name: str, column: Array, extent: int) -> None:

@@ -1,19 +1,15 @@
 """Formats of elements in Triton's language: the one table of which all others here are views.
 
-Width, kind and NumPy dtype of a format are those of the tile IR's dtype, and what a float's fields are
-comes from its NumPy dtype. Three 8-bit floats have no dtype in the tile IR: programs may name them and
-read their facts, but not compute with them.
+The facts of a format are those of the kernels' descriptor, and its kind is that of the tile IR's dtype. Three
+8-bit floats are in neither: programs may name them and read their facts, but not compute with them.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import ml_dtypes
-
+from emu.kernels.core.dtype_table import ALL
 from emu.tile import types as tile
-
-_finfo: Any = ml_dtypes.finfo  # the package has no type for it
 
 
 class Format(NamedTuple):
@@ -50,15 +46,14 @@ class Format(NamedTuple):
         return "bfloat16" if self.name == "bf16" else self.name
 
 
-def _integer(element: tile.DType) -> Format:
-    name = f"{'uint' if element.kind is tile.Kind.UINT else 'int'}{element.bits}"
-    return Format(name, element.name, element.kind, element.bits, element=element)
+_DESCRIPTORS = {descriptor.numpy: descriptor for descriptor in ALL}
 
 
-def _float(name: str, element: tile.DType) -> Format:
-    facts = _finfo(element.numpy)
-    bias = 1 - int(facts.minexp)  # the exponent of the smallest normal number is stored as 1
-    return Format(name, name, element.kind, element.bits, int(facts.nmant), bias, element)
+def _computed(element: tile.DType) -> Format:
+    known = _DESCRIPTORS[element.numpy]
+    spelling = known.triton if element.is_float else element.name
+    facts = (known.mantissa, known.bias, element)
+    return Format(known.triton, spelling, element.kind, element.bits, *facts)
 
 
 def _without_arithmetic(name: str, mantissa: int, bias: int) -> Format:
@@ -72,16 +67,16 @@ _INTEGERS = (
 
 # The order of the floats is that of Triton's `dtype.FP_TYPES`.
 FORMATS: tuple[Format, ...] = (
-    *map(_integer, _INTEGERS),
+    *map(_computed, _INTEGERS),
     _without_arithmetic("fp8e4b15", 3, 15),
-    _float("fp8e4nv", tile.F8E4M3FN),
+    _computed(tile.F8E4M3FN),
     _without_arithmetic("fp8e4b8", 3, 8),
-    _float("fp8e5", tile.F8E5M2),
+    _computed(tile.F8E5M2),
     _without_arithmetic("fp8e5b16", 2, 16),
-    _float("fp16", tile.F16),
-    _float("bf16", tile.BF16),
-    _float("fp32", tile.F32),
-    _float("fp64", tile.F64),
+    _computed(tile.F16),
+    _computed(tile.BF16),
+    _computed(tile.F32),
+    _computed(tile.F64),
 )
 """Every format."""
 

@@ -189,7 +189,7 @@ def _lock(descriptor: int) -> None:
     with contextlib.suppress(OSError):
         while time.monotonic() < deadline:
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # pyright: ignore[reportOptionalMemberAccess]  # not reached without it
                 return
             except BlockingIOError:
                 time.sleep(_LOOK_AGAIN_S)

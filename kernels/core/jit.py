@@ -30,10 +30,12 @@ from typing import Any, TypeAlias, TypeVar, cast, get_args, get_origin, get_type
 
 import numba
 from numba import extending, types
-from numba.core import caching, sigutils
+from numba.core import caching, errors, sigutils
+from numba.core import dispatcher as dispatching
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.typing.templates import make_concrete_template
 
-from emu.kernels.core import cache_files, cache_folder
+from emu.kernels.core import cache_files, cache_folder, linking
 from emu.kernels.core.annotations import (
     CArray,
     Dispatcher,
@@ -254,33 +256,91 @@ def only_stored() -> Iterator[None]:
         _only_stored = False
 
 
-def _compile_alone(dispatcher: Dispatcher) -> Callable[[Types], object]:
-    """Return the dispatcher's ``compile`` under a lock between processes."""
-    compile_here, cache = dispatcher.compile, dispatcher._cache
-    name = f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__qualname__}"
+_FunctionCompiler: Any = getattr(dispatching, "_FunctionCompiler")  # noqa: B009 - mypy does not see the attribute
 
-    def compile_alone(signature: Types) -> object:
+
+class _CalleeCompiler(_FunctionCompiler):  # type: ignore[misc]  # see above
+    """Compiles a function for other kernels only: without the wrappers through which Python and C call it."""
+
+    def _customize_flags(self, flags: Any) -> Any:
+        flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+        return flags
+
+
+class _Compilation:
+    """Compilation of one kernel, with an entry for Python or only as a part of the kernels that call it.
+
+    Args:
+        dispatcher: The kernel.
+        optimize_first: See :attr:`emu.kernels.core.linking.Library.optimize_first`.
+    """
+
+    def __init__(self, dispatcher: Any, optimize_first: bool) -> None:
+        self._dispatcher = dispatcher
+        self._optimize_first = optimize_first
+        self._name = f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__qualname__}"
+        self._compile_here, self._cache = dispatcher.compile, dispatcher._cache
+        self._compiler = _CalleeCompiler(
+            dispatcher.py_func,
+            dispatcher.targetdescr,
+            dispatcher.targetoptions,
+            dispatcher.locals,
+            dispatcher._compiler.pipeline_class,
+        )
+        self._callees: set[tuple[Any, ...]] = set()  # overloads without an entry
+
+    def compile(self, signature: Any) -> Any:
+        """Compile with an entry for Python, alone among processes; in place of ``Dispatcher.compile``."""
+        dispatcher, cache = self._dispatcher, self._cache
+        context = dispatcher.targetctx
         with global_compiler_lock:  # first: the thread that has it may need the same function
             arguments, _ = sigutils.normalize_signature(signature)
-            if arguments in dispatcher.overloads or cache.is_stored(
-                signature, dispatcher.targetctx
-            ):
-                return compile_here(signature)
+            if arguments in self._callees:
+                self._callees.discard(arguments)
+                del dispatcher.overloads[arguments]
+            if arguments in dispatcher.overloads or cache.is_stored(signature, context):
+                return self._compile_here(signature)
             if _only_stored:
-                raise NotStoredError(name)
-            with _alone(name, cache.digest):
-                return compile_here(signature)
+                raise NotStoredError(self._name)
+            with _alone(self._name, cache.digest), linking.as_whole(context.codegen()):
+                return self._compile_here(signature)
 
-    return compile_alone
+    def call_template(self, args: Any, kws: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
+        """Return what the compiler needs of a callee; in place of ``Dispatcher.get_call_template``."""
+        dispatcher = self._dispatcher
+        parameters, folded = self._compiler.fold_argument_types(args, kws)
+        self._compile_callee(tuple(folded))
+        name = dispatcher.py_func.__name__
+        signatures = dispatcher.nopython_signatures
+        template = make_concrete_template(f"CallTemplate({name})", name, signatures)
+        return template, parameters, folded, {}
+
+    def _compile_callee(self, arguments: tuple[Any, ...]) -> None:
+        dispatcher, compiler = self._dispatcher, self._compiler
+        # The counter is how Numba recognises recursion.
+        with global_compiler_lock, dispatcher._compiling_counter:
+            if arguments in dispatcher.overloads:
+                return
+            with linking.as_whole(dispatcher.targetctx.codegen()):
+                try:
+                    result = compiler.compile(arguments, None)
+                except errors.ForceLiteralArg as error:
+                    fold = compiler.fold_argument_types
+                    raise error.bind_fold_arguments(lambda args, kws: fold(args, kws)[1]) from None
+            result.library.optimize_first = self._optimize_first
+            dispatcher.overloads[arguments] = result
+            self._callees.add(arguments)
 
 
-def jit(**options: object) -> Callable[[F], F]:
+def jit(*, optimize_first: bool = False, **options: object) -> Callable[[F], F]:
     """Compile a function with Numba in nopython mode and cache the code on disk.
 
     The GIL is released while compiled code runs, division follows IEEE 754 rather than Python
     (``error_model="numpy"``), and no fast-math flag is set: NaN and infinity keep their meaning.
 
     Args:
+        optimize_first: Optimise a function that other kernels call before it is optimised as a part of them.
+            It costs time and is for the few whose loops come out slower otherwise; see ``linking``.
         **options: Further options of ``numba.njit``.
 
     Returns:
@@ -293,7 +353,9 @@ def jit(**options: object) -> Callable[[F], F]:
         # Under NUMBA_DISABLE_JIT there is no cache; what was typed at a prompt has no file to stamp it by.
         if hasattr(dispatcher, "_cache") and os.path.isfile(function.__code__.co_filename):
             dispatcher._cache = _DigestCache(function)
-            dispatcher.compile = _compile_alone(dispatcher)
+            compilation = _Compilation(dispatcher, optimize_first)
+            dispatcher.compile = compilation.compile
+            dispatcher.get_call_template = compilation.call_template
         return cast(F, dispatcher)
 
     return decorate

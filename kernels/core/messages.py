@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 _MAX_LENGTH = 120
 
@@ -18,9 +19,10 @@ def shown(value: object, *, with_type: bool = False) -> str:
         with_type: Add the name of its type.
     """
     # NumPy is not imported for this: where it is not loaded, no value is an array.
-    ndarray = getattr(sys.modules.get("numpy"), "ndarray", ())
-    if isinstance(value, ndarray):
-        return f"an array of shape {value.shape} and dtype {value.dtype}"
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        array: Any = value  # a checker that knows no NumPy here takes it for an object
+        return f"an array of shape {array.shape} and dtype {array.dtype}"
     kind = type(value).__name__
     try:
         text = " ".join(repr(value).split())

@@ -52,5 +52,5 @@ def usable_threads(wanted: int) -> int:
     if not _layer._is_initialized and wanted > _layer.NUM_THREADS:
         # Numba reads these two when it starts its threads.
         _layer.NUM_THREADS = wanted
-        vars(config)["NUMBA_NUM_THREADS"] = wanted
+        setattr(config, "NUMBA_NUM_THREADS", wanted)  # noqa: B010 - mypy does not see the attribute
     return min(wanted, int(_layer.NUM_THREADS))

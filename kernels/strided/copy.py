@@ -34,17 +34,15 @@ _LINE = 64
 
 
 # Loops come once for each width, made by Numba from the type of `element`; behind each of them stands the
-# function that chooses the version. LLVM keeps those three as calls, which keeps the code small: Numba
-# optimises a function again in everything that calls it.
+# function that chooses the version. LLVM keeps those three as calls, which keeps the code small.
 
 
 @jit()
 def _row(element: Bits, target: int, source: int, columns: Axis) -> None:
-    t, s = target, source
-    for _ in range(columns.extent):
+    # By index: steps of an address would wait for each other in the unrolled loop.
+    for column in range(columns.extent):
+        t, s = target + column * columns.target, source + column * columns.source
         vector_ops.move(t, s, element)
-        t += columns.target
-        s += columns.source
 
 
 @jit()
@@ -126,7 +124,7 @@ def _square(width: int, target: int, target_row: int, source: int, source_column
         vector_ops.transpose(target, target_row, source, source_column, U64)
 
 
-@jit()
+@jit(optimize_first=True)
 def transpose(loop: InnerLoop, target: int, source: int) -> None:
     """Copy what is dense along the columns in the target and along the rows in the source."""
     width, rows, columns, side = loop.width, loop.rows, loop.columns, loop.block

@@ -15,8 +15,6 @@ import pytest
 
 import emu
 from emu.comm.errors import DeadlockError
-from emu.comm.watchdog.polling import LoopObserver
-from emu.comm.watchdog.progress import digest
 
 Words = emu.SymmetricArray
 
@@ -383,52 +381,6 @@ def test_sleep_after_a_look_is_no_wait() -> None:
     assert emu.launch(look_once_then_sleep, 2, timeout=1) == [0, 1]
 
 
-# --- who wrote last ----------------------------------------------------------------------------
-
-
-def a_failed_compare_swap() -> tuple[int, int]:
-    world = emu.world()
-    words = world.alloc(1, np.uint32, name="words")
-    if world.my_pe == 0:
-        world.signal_op(words, 2**32 - 1, 0)
-    world.barrier()
-    if world.my_pe == 1:
-        assert world.compare_swap(words, 5, 6, 0) == 2**32 - 1
-        assert world.swap(words, 2**32 - 1, 0) == 2**32 - 1
-        assert world.fetch_add(words, 0, 0) == 2**32 - 1
-    world.barrier()
-    from emu.comm.watchdog.monitor import last_writer
-
-    assert last_writer(world.segment, 0, words.offset) == "PE 0 (SET)"
-    world.barrier()
-    if world.my_pe == 0:
-        assert world.compare_swap(words, 2**32 - 1, 6, 0) == 2**32 - 1
-        assert last_writer(world.segment, 0, words.offset) == "PE 0 (compare_swap)"
-    world.barrier()
-    return int(words.on(0)[0]), world.my_pe
-
-
-def test_calls_that_change_nothing_wrote_nothing() -> None:
-    assert emu.launch(a_failed_compare_swap, 2) == [(6, 0), (6, 1)]
-
-
-def checksums() -> list[int]:
-    world = emu.world()
-    words = world.alloc(1 << 20, np.int32)
-    found = [digest(world.segment)]
-    for index in (0, 500_000, (1 << 20) - 1):
-        words.local[index] = 7
-        found.append(digest(world.segment))
-    found.append(digest(world.segment))
-    return found
-
-
-def test_the_checksum_sees_every_word() -> None:
-    (found,) = emu.launch(checksums, 1)
-    assert len(set(found)) == 4
-    assert found[-1] == found[-2]
-
-
 # --- threads that are left over ------------------------------------------------------------------
 
 
@@ -498,32 +450,3 @@ def test_the_command_line_says_which_thread_holds_the_run(tmp_path: Path) -> Non
     assert done.returncode == 1
     told = "PE 1 has returned, but waits for its thread 'keeper'"
     assert done.stderr.count(told) == 2, done.stderr  # while it waits, and in the report
-
-
-# --- the judge itself ----------------------------------------------------------------------------
-
-
-def judged_alone() -> tuple[int, int]:
-    """Ask by hand, twice where nothing changes and twice where a variable does."""
-    world = emu.world()
-    words = world.alloc(1, np.int32)
-    observer = LoopObserver(world.segment, world.my_pe)
-    block = world.segment.block(world.my_pe)
-    from emu.comm.layout import B_SAME
-
-    frames = []
-
-    def ask() -> int:
-        observer.answer(frames[0])
-        return 0
-
-    frames.append(sys._getframe())
-    asked = 0
-    while asked < 3:  # a call of something that is not known to be harmless
-        ask()
-        asked += 1
-    return int(block[B_SAME]), int(words.local[0])
-
-
-def test_a_loop_that_calls_what_changes_something_is_no_wait() -> None:
-    assert emu.launch(judged_alone, 1) == [(0, 0)]

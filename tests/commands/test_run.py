@@ -72,13 +72,6 @@ def test_the_link_is_that_of_the_command_line(command):
     assert done.stdout == "None\n", done.stderr
 
 
-def test_a_link_that_cannot_be_read_says_what_is_wrong_with_it(command):
-    done = command("run", "--link", "25GB,2us", "x.py")
-    assert done.returncode == 2
-    assert "--link: bandwidth must be in one of B/s, kB/s," in done.stderr
-    assert done.stderr.rstrip().endswith("but got '25GB'")
-
-
 def test_too_many_pes_are_a_usage_error(command):
     done = command("run", "-n", 5000, command.script("pass\n"))
     assert done.returncode == 2
@@ -89,18 +82,6 @@ def test_a_missing_script_is_a_usage_error(command):
     done = command("run", "absent.py")
     assert done.returncode == 2
     assert done.stderr == "emu: script must be a file, but got 'absent.py'\n"
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["run"], ["run", "-n", "0", "x.py"], ["run", "-n", "two", "x.py"], ["unknown"]]
-    + [["run", "--timeout", bad, "x.py"] for bad in ("0", "-1", "nan", "inf", "soon")],
-    ids=" ".join,
-)
-def test_a_wrong_command_line_is_a_usage_error(command, arguments):
-    done = command(*arguments)
-    assert done.returncode == 2
-    assert done.stderr.startswith("usage: emu")
 
 
 @pytest.mark.parametrize(
@@ -197,12 +178,6 @@ def test_ctrl_c_gives_130_and_leaves_no_process(command):
     for pid in map(int, marker.read_text().split()):
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
-
-
-def test_the_version_is_printed(command):
-    done = command("--version")
-    assert done.returncode == 0
-    assert done.stdout.startswith("emu ")
 
 
 def test_the_default_number_of_pes_is_the_number_of_cores(command):
@@ -501,14 +476,6 @@ def test_a_full_disk_costs_time_and_one_line(command):
     assert (done.returncode, done.stdout) == (0, "28\n" * 3), done.stderr
     assert done.stderr.count("CacheWarning:") == 1
     assert "No space left on device" in done.stderr
-
-
-def test_emu_alone_prints_help_with_examples(command):
-    done = command()
-    assert done.returncode == 0
-    assert "examples:" in done.stdout
-    for name in ("run", "demo", "doctor", "tiling", "sdy"):
-        assert f"emu {name}" in done.stdout
 
 
 def test_a_script_without_a_world_runs_on_one_pe_and_that_is_said(command):

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+import emu
+
 
 def refused(call: Callable[[], object], error: type[Exception], text: str) -> None:
     """Assert that a call raises an error whose text matches."""
@@ -31,3 +33,9 @@ def run_with_devices(checks: Iterable[Callable[[], object]], devices: int) -> di
         except (Exception, pytest.fail.Exception):  # noqa: BLE001 - each is reported by its own test
             failures[check.__name__] = traceback.format_exc()
     return failures
+
+
+def check_on_devices(check: Callable[[], object], devices: int = 2) -> None:
+    """Run a check of a test file in a fresh process; fail with its traceback."""
+    (failures,) = emu.launch(run_with_devices, 1, args=([check], devices), preload=["torch"])
+    assert not failures, failures[check.__name__]

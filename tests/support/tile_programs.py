@@ -365,6 +365,11 @@ class Generator:
             line = tuple(1 if a == axis else n for a, n in enumerate(shape))
             self.add(b.broadcast(self.pick(x.dtype, line), shape))
 
+    def step_after(self) -> None:
+        """A value that waits for others."""
+        token = self.b.join_tokens(self.tile(), self.tile())
+        self.add(self.b.after(self.tile(), token))
+
     def step_gather(self) -> None:
         b, x = self.b, self.tile()
         axis = self.draw(st.integers(0, len(x.shape) - 1))
@@ -540,7 +545,7 @@ class Generator:
         steps += [self.step_load, self.step_store, self.step_exchange, self.step_atomic]
         steps += [self.step_shape, self.step_gather, self.step_along, self.step_dot]
         steps += [self.step_argument_of_maximum, self.step_scan_of_maps, self.step_histogram]
-        steps += [self.step_inexact]
+        steps += [self.step_inexact, self.step_after]
         if self.depth < 2:
             steps += [self.step_for, self.step_if, self.step_while, self.step_call]
         self.one(steps)()

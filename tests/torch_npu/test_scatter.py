@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+import operand_kinds as kinds
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emu import torch_npu
 from emu.comm.errors import ArgumentError
-
-spec = importlib.util.spec_from_file_location("kinds", Path(__file__).with_name("kinds.py"))
-assert spec is not None
-assert spec.loader is not None
-kinds = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(kinds)
 
 give, take = kinds.give, kinds.take
 BF16, F16 = kinds.BF16, np.dtype(np.float16)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import emu.triton.language as tl
-from emu.kernels.core import dtypes
+from emu.kernels.core import dtype_table as dtypes
 from emu.triton import formats
 from emu.triton.runtime.arguments import DTYPES, bounds
 from emu.triton.source import canonical_type
@@ -14,7 +14,6 @@ COMPUTED = [f for f in formats.FORMATS if f.element is not None]
 
 
 def test_a_format_has_what_the_kernels_descriptor_says():
-    """The descriptor's module loads Numba, which launches must not; so the facts are compared here."""
     by_name = {d.triton: d for d in dtypes.ALL}
     assert by_name.keys() == {f.name for f in COMPUTED}
     for found in COMPUTED:
@@ -23,6 +22,13 @@ def test_a_format_has_what_the_kernels_descriptor_says():
         assert (found.mantissa, found.bias) == (descriptor.mantissa, descriptor.bias)
         assert found.is_float == descriptor.is_float
         assert found.bits == (1 if found.name == "int1" else descriptor.bits)
+
+
+def test_the_descriptor_has_the_facts_of_ml_dtypes():
+    for found in COMPUTED:
+        if found.is_float:
+            facts = ml_dtypes.finfo(found.element.numpy)
+            assert (found.mantissa, found.bias) == (facts.nmant, 1 - facts.minexp)
 
 
 @pytest.mark.parametrize(

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import ml_dtypes
-import numpy as np
 import torch
 
-from emu.accelerator.arrays import as_shared_array
+from emu.accelerator.arrays import Array, as_shared_array
 from emu.comm.errors import ArgumentError
+from emu.kernels.core.dtypes import BFLOAT16, KINDS
 
-Array = np.ndarray[Any, Any]
-
-_BF16 = np.dtype(ml_dtypes.bfloat16)
-_SHARED = frozenset(
-    getattr(torch, name)
-    for name in (
-        *("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"),
-        *("uint16", "uint32", "uint64"),
-    )
-)
+_SHARED = frozenset(getattr(torch, dtype.name) for dtype in KINDS if dtype != BFLOAT16)
 """Dtypes that torch, NumPy and the World share by name."""
 
 
@@ -54,7 +42,7 @@ def as_flat_array(tensor: torch.Tensor) -> Array:
             return as_shared_array(line)
         if dtype is torch.bfloat16:
             # NumPy has no bf16 of its own: the bits pass as int16.
-            return as_shared_array(line.view(torch.int16)).view(_BF16)
+            return as_shared_array(line.view(torch.int16)).view(BFLOAT16)
         if line.is_conj() or line.is_neg():
             raise ValueError(
                 "Tensors must be in memory, but got a lazily conjugated or negated one"

@@ -11,17 +11,14 @@ posted its receive and is busy elsewhere delays nobody.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from emu.accelerator.arrays import Array
 from emu.comm.errors import ArgumentError
 from emu.comm.ops import Cmp
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.group import Group
 from emu.kernels.core.dtypes import DTYPES
-
-Array = np.ndarray[Any, Any]
 
 RING = 1024
 """Messages that may be in flight from one rank to another; one more waits for the first."""

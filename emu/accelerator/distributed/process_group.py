@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
+from emu.accelerator.annotations import Tensor
+from emu.accelerator.arrays import Array
 from emu.accelerator.device_tags import device_of
 from emu.accelerator.distributed.memory import (
-    Array,
     as_flat_array,
     as_reducible_array,
     check_element_count,
@@ -25,6 +26,7 @@ from emu.accelerator.distributed.works import (
     JoinedWork,
     Queue,
     QueuedWork,
+    Run,
     SentWork,
     Work,
     drop_sends,
@@ -34,8 +36,13 @@ from emu.comm.errors import ArgumentError
 from emu.comm.world.current import world
 from emu.comm.world.group import Group
 
-Tensor = torch.Tensor
-Tensors = Sequence[torch.Tensor]
+Tensors: TypeAlias = Sequence[Tensor]
+T = TypeVar("T")
+
+if TYPE_CHECKING:
+    from torch._C import _distributed_c10d as c10d
+
+    _Reduction: TypeAlias = c10d.AllreduceOptions | c10d.ReduceOptions | c10d.ReduceScatterOptions
 
 _OPS = {"SUM": "sum", "AVG": "avg", "PRODUCT": "prod", "MIN": "min", "MAX": "max"}
 _CALLERS = ("torch.distributed.distributed_c10d",)
@@ -173,7 +180,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
                     f"{self._backend!r} takes tensors on {' or '.join(self._devices)}"
                 )
 
-    def _keep(self, run: Callable[[], Any], outputs: Sequence[Tensor]) -> QueuedWork:
+    def _keep(self, run: Run, outputs: Sequence[Tensor]) -> QueuedWork:
         work = self._queue.add(run, list(outputs))
         if self._coalesced is not None:
             self._coalesced.append(work)
@@ -189,23 +196,25 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
 
     # --- collectives -----------------------------------------------------------------------
 
-    def broadcast(self, tensors: Tensors, opts: Any = None) -> Work:
+    def broadcast(self, tensors: Tensors, opts: c10d.BroadcastOptions | None = None) -> Work:
         """Give every member the root's tensor."""
         self._check(*tensors)
         data, root = as_flat_array(_one(tensors)), 0 if opts is None else opts.rootRank
         return self._keep(lambda: self.emu_group.broadcast(data, root, out=data), tensors)
 
-    def allreduce(self, tensors: Tensors, opts: Any = None) -> Work:
+    def allreduce(self, tensors: Tensors, opts: c10d.AllreduceOptions | None = None) -> Work:
         """Combine the members' tensors in place."""
         self._check(*tensors)
         return self._all_reduce(tensors, opts)
 
-    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
+    def allreduce_coalesced(
+        self, tensors: Tensors, opts: c10d.AllreduceCoalescedOptions | None = None
+    ) -> Work:
         """Combine several tensors of each member, each in place."""
         self._check(*tensors)
         return self._all_reduce(tensors, opts)
 
-    def _all_reduce(self, tensors: Tensors, opts: Any) -> Work:
+    def _all_reduce(self, tensors: Tensors, opts: c10d.AllreduceOptions | None) -> Work:
         op = _operation(opts, *tensors)
         arrays = [as_reducible_array(tensor) for tensor in tensors]
         group = self.emu_group
@@ -216,7 +225,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
 
         return self._keep(run, tensors)
 
-    def reduce(self, tensors: Tensors, opts: Any) -> Work:
+    def reduce(self, tensors: Tensors, opts: c10d.ReduceOptions) -> Work:
         """Combine the members' tensors into the root's; the others keep theirs."""
         self._check(*tensors)
         op = _operation(opts, *tensors)
@@ -227,7 +236,9 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
 
         return self._keep(run, tensors if group.my_pe == root else [])
 
-    def all_gather_single(self, output: Tensor, source: Tensor, opts: Any = None) -> Work:
+    def all_gather_single(
+        self, output: Tensor, source: Tensor, opts: c10d.AllgatherOptions | None = None
+    ) -> Work:
         """Put the members' tensors one behind another into ``output``."""
         self._check(output, source)
         return self._gather_all([output], [source])
@@ -235,7 +246,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
     _allgather_base = all_gather_into_tensor = all_gather_single
 
     def all_gather_single_coalesced(
-        self, outputs: Tensors, sources: Tensors, opts: Any = None
+        self, outputs: Tensors, sources: Tensors, opts: c10d.AllgatherOptions | None = None
     ) -> Work:
         """Run :meth:`all_gather_single` for several pairs."""
         self._check(*outputs, *sources)
@@ -258,7 +269,10 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
         return self._keep(run, outputs)
 
     def allgather(
-        self, output_lists: Sequence[Tensors], sources: Tensors, opts: Any = None
+        self,
+        output_lists: Sequence[Tensors],
+        sources: Tensors,
+        opts: c10d.AllgatherOptions | None = None,
     ) -> Work:
         """Put the members' tensors into a list; they may differ in size."""
         outputs, source = _one(output_lists), _one(sources)
@@ -283,7 +297,10 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
         return self._keep(run, outputs)
 
     def allgather_coalesced(
-        self, output_lists: Sequence[Tensors], sources: Tensors, opts: Any = None
+        self,
+        output_lists: Sequence[Tensors],
+        sources: Tensors,
+        opts: c10d.AllgatherOptions | None = None,
     ) -> Work:
         """Run :meth:`allgather` for several tensors: ``output_lists[p][i]`` is member p's i-th."""
         self._check(*sources, *(output for outputs in output_lists for output in outputs))
@@ -291,7 +308,9 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
         pairs = zip(columns, sources, strict=True)
         return JoinedWork([self.allgather([outputs], [source]) for outputs, source in pairs])
 
-    def gather(self, output_lists: Sequence[Tensors], sources: Tensors, opts: Any) -> Work:
+    def gather(
+        self, output_lists: Sequence[Tensors], sources: Tensors, opts: c10d.GatherOptions
+    ) -> Work:
         """Put the members' tensors into a list of the root."""
         source, root, group = _one(sources), opts.rootRank, self.emu_group
         outputs = _one(output_lists) if group.my_pe == root else []
@@ -310,7 +329,9 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
 
         return self._keep(run, outputs)
 
-    def scatter(self, outputs: Tensors, source_lists: Sequence[Tensors], opts: Any) -> Work:
+    def scatter(
+        self, outputs: Tensors, source_lists: Sequence[Tensors], opts: c10d.ScatterOptions
+    ) -> Work:
         """Give member ``p`` the ``p``-th of the root's tensors."""
         output, root, group = _one(outputs), opts.rootRank, self.emu_group
         sources = _one(source_lists) if group.my_pe == root else []
@@ -327,7 +348,9 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
 
         return self._keep(run, outputs)
 
-    def reduce_scatter_single(self, output: Tensor, source: Tensor, opts: Any = None) -> Work:
+    def reduce_scatter_single(
+        self, output: Tensor, source: Tensor, opts: c10d.ReduceScatterOptions | None = None
+    ) -> Work:
         """Combine the members' tensors and give each its part."""
         self._check(output, source)
         return self._reduce_scatter([output], [source], opts)
@@ -335,7 +358,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
     _reduce_scatter_base = reduce_scatter_tensor = reduce_scatter_single
 
     def reduce_scatter_single_coalesced(
-        self, outputs: Tensors, sources: Tensors, opts: Any = None
+        self, outputs: Tensors, sources: Tensors, opts: c10d.ReduceScatterOptions | None = None
     ) -> Work:
         """Run :meth:`reduce_scatter_single` for several pairs."""
         self._check(*outputs, *sources)
@@ -343,7 +366,9 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
-    def _reduce_scatter(self, outputs: Tensors, sources: Tensors, opts: Any) -> Work:
+    def _reduce_scatter(
+        self, outputs: Tensors, sources: Tensors, opts: c10d.ReduceScatterOptions | None
+    ) -> Work:
         op, group = _operation(opts, *sources), self.emu_group
         pairs = []
         for output, source in zip(outputs, sources, strict=True):
@@ -360,7 +385,10 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
         return self._keep(run, outputs)
 
     def reduce_scatter(
-        self, outputs: Tensors, source_lists: Sequence[Tensors], opts: Any = None
+        self,
+        outputs: Tensors,
+        source_lists: Sequence[Tensors],
+        opts: c10d.ReduceScatterOptions | None = None,
     ) -> Work:
         """Combine the ``p``-th tensors of all members for member ``p``; they may differ in size."""
         output, sources = _one(outputs), _one(source_lists)
@@ -389,7 +417,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
         source: Tensor,
         output_splits: Sequence[int] | None,
         input_splits: Sequence[int] | None,
-        opts: Any = None,
+        opts: c10d.AllToAllOptions | None = None,
     ) -> Work:
         """Send rows of the first axis to each member and receive theirs."""
         self._check(output, source)
@@ -401,7 +429,9 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
 
     alltoall_base = all_to_all_single
 
-    def alltoall(self, outputs: Tensors, sources: Tensors, opts: Any = None) -> Work:
+    def alltoall(
+        self, outputs: Tensors, sources: Tensors, opts: c10d.AllToAllOptions | None = None
+    ) -> Work:
         """Send the ``p``-th tensor to member ``p`` and receive theirs; they may differ in size."""
         self._check(*outputs, *sources)
         self._check_list(outputs, "output_tensor_list")
@@ -421,11 +451,11 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
 
         return self._keep(run, outputs)
 
-    def barrier(self, opts: Any = None, **_: Any) -> Work:
+    def barrier(self, opts: c10d.BarrierOptions | None = None, **_: object) -> Work:
         """Wait for every member."""
         return self._keep(self.emu_group.barrier, [])
 
-    def monitored_barrier(self, *_: Any, **__: Any) -> None:
+    def monitored_barrier(self, *_: object, **__: object) -> None:
         """Raise an error: as with NCCL, only gloo has it."""
         raise ValueError("monitored_barrier is only implemented for GLOO backend.")
 
@@ -496,13 +526,13 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
         return [int(count) * line for count in splits]
 
 
-def _one(items: Sequence[Any]) -> Any:
+def _one(items: Sequence[T]) -> T:
     if len(items) != 1:
         raise ArgumentError(f"tensors must be one per process, but got {len(items)}")
     return items[0]
 
 
-def _deal(rows: Any, arrays: Sequence[Array]) -> None:
+def _deal(rows: Iterable[Array], arrays: Sequence[Array]) -> None:
     for row, array in zip(rows, arrays, strict=True):
         array[...] = row
 
@@ -520,7 +550,7 @@ def _exchange(group: Group, data: Array, send: list[int], out: Array, receive: l
     out[...] = rows
 
 
-def _operation(opts: Any, *tensors: Tensor) -> str:
+def _operation(opts: _Reduction | None, *tensors: Tensor) -> str:
     """Return the World's name of a reduction.
 
     Raises:

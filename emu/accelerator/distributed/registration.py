@@ -29,6 +29,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.cuda import nccl
 from torch.distributed import distributed_c10d
 
 from emu.accelerator.device_tags import accelerator_type
@@ -81,7 +82,7 @@ def register() -> None:
     replace(module, "_NCCL_AVAILABLE", True, "torch asks whether it was built with NCCL")
     timeout = timedelta(minutes=10)
     replace(module, "default_pg_nccl_timeout", timeout, "a build for the CPU has none, and warns")
-    replace(torch.cuda.nccl, "version", lambda: NCCL_VERSION, "torch puts it into its logs")
+    replace(nccl, "version", lambda: NCCL_VERSION, "torch puts it into its logs")
     accelerator = _accelerator(torch._C._get_accelerator)
     replace(torch._C, "_get_accelerator", accelerator, "it raises once 'npu' has its name")
     replaced = _replace(module.init_process_group)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from torch._C._distributed_c10d import Store
@@ -21,6 +21,9 @@ from torch.distributed import DistStoreError
 
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.world import World
+
+T = TypeVar("T")
+Value: TypeAlias = str | bytes | Sequence[int]
 
 _LOCK, _END = 0, 1  # words of PE 0: number + 1 of the PE that changes the store, end of its log
 _CHUNK = 1 << 16  # bytes that are allocated at once for the log
@@ -30,7 +33,7 @@ _kept: list[WorldStore] = []
 """All stores: C++ code calls these objects, but does not keep them alive."""
 
 
-class WorldStore(Store):
+class WorldStore(Store):  # type: ignore[misc, unused-ignore] # Any without torch
     """Store shared by the PEs of a launch; it costs nothing until it is used."""
 
     def __init__(self, world: World, number: int) -> None:
@@ -94,7 +97,7 @@ class WorldStore(Store):
         self._world.fetch_add(self._words, len(record), 0, index=_END)
         self._catch_up()
 
-    def _change(self, change: Callable[[], Any]) -> Any:
+    def _change(self, change: Callable[[], T]) -> T:
         """Run ``change`` under the lock, with all records read."""
         world, mine = self._world, self._world.my_pe + 1
         with self._here:
@@ -113,7 +116,7 @@ class WorldStore(Store):
 
     # --- what torch's C++ code calls, by these names ---------------------------------------
 
-    def set(self, key: str, value: Any) -> None:
+    def set(self, key: str, value: Value) -> None:
         """Store a value."""
         self._change(lambda: self._append(key, _bytes(value)))
 
@@ -130,9 +133,9 @@ class WorldStore(Store):
             self._append(key, str(total).encode())
             return total
 
-        return int(self._change(change))
+        return self._change(change)
 
-    def compare_set(self, key: str, expected: Any, desired: Any) -> bytes:
+    def compare_set(self, key: str, expected: Value, desired: Value) -> bytes:
         """Replace a value if it is the expected one; return the value afterwards.
 
         A missing key is created if ``expected`` is empty.
@@ -146,7 +149,7 @@ class WorldStore(Store):
                 self._append(key, _bytes(desired))
             return self._values[key]
 
-        return bytes(self._change(change))
+        return self._change(change)
 
     def check(self, keys: list[str]) -> bool:
         """Return whether all keys are set."""
@@ -175,7 +178,7 @@ class WorldStore(Store):
                 self._append(key, None)
             return found
 
-        return bool(self._change(change))
+        return self._change(change)
 
     def num_keys(self) -> int:
         """Return the number of keys."""
@@ -195,6 +198,6 @@ class WorldStore(Store):
     compareSet, deleteKey, getNumKeys = compare_set, delete_key, num_keys
 
 
-def _bytes(value: Any) -> bytes:
+def _bytes(value: Value) -> bytes:
     """Return a value as bytes; C++ code passes lists of numbers."""
     return value.encode() if isinstance(value, str) else bytes(value)

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TypeAlias
 
 import torch
 from torch.futures import Future
 
+from emu.accelerator.annotations import Tensor
 from emu.accelerator.distributed.point_to_point import Channels
 
 try:
@@ -29,7 +30,7 @@ try:
 except ImportError:  # torch before 2.7
     from torch._C._distributed_c10d import Work as _Work
 
-Run = Callable[[], None]
+Run: TypeAlias = Callable[[], object]
 
 _pending: dict[int, Work] = {}
 """Deferred collectives and receives, oldest first."""
@@ -45,7 +46,7 @@ class Queue:
         self.collective = collective
         self._works: deque[QueuedWork] = deque()
 
-    def add(self, run: Run, outputs: list[Any], source: int = -1) -> QueuedWork:
+    def add(self, run: Run, outputs: list[Tensor], source: int = -1) -> QueuedWork:
         """Append an operation, which ``run`` performs."""
         work = QueuedWork(self, run, outputs, source)
         self._works.append(work)
@@ -72,7 +73,7 @@ class Queue:
 class Work(_Work):  # type: ignore[misc, unused-ignore] # not final in older stubs
     """Handle of an asynchronous operation, as ``torch.distributed`` returns it."""
 
-    def __init__(self, outputs: list[Any], source: int = -1) -> None:
+    def __init__(self, outputs: list[Tensor], source: int = -1) -> None:
         super().__init__()
         self._outputs = outputs
         self._source = source
@@ -82,7 +83,7 @@ class Work(_Work):  # type: ignore[misc, unused-ignore] # not final in older stu
         """Return when the operation is done."""
         raise NotImplementedError
 
-    def wait(self, timeout: Any = None) -> bool:
+    def wait(self, timeout: object = None) -> bool:
         """Return when the operation is done.
 
         Args:
@@ -117,14 +118,14 @@ class Work(_Work):  # type: ignore[misc, unused-ignore] # not final in older stu
         """Wait, as :meth:`wait` does."""
         self.wait()
 
-    def result(self) -> list[Any]:
+    def result(self) -> list[Tensor]:
         """Return the operation's output tensors, after waiting for it."""
         self.wait()
         return self._outputs
 
-    def get_future(self) -> Future[Any]:
+    def get_future(self) -> Future[list[Tensor]]:
         """Return a finished future that holds :meth:`result`; this runs the operation."""
-        future: Future[Any] = Future()
+        future: Future[list[Tensor]] = Future()
         future.set_result(self.result())
         return future
 
@@ -139,7 +140,7 @@ class Work(_Work):  # type: ignore[misc, unused-ignore] # not final in older stu
 class QueuedWork(Work):
     """Operation in a :class:`Queue`."""
 
-    def __init__(self, queue: Queue, run: Run, outputs: list[Any], source: int) -> None:
+    def __init__(self, queue: Queue, run: Run, outputs: list[Tensor], source: int) -> None:
         super().__init__(outputs, source)
         self.queue = queue
         self.done = False

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from emu.commands.demo.ahead import compiling_ahead
 from emu.commands.demo.result import Result
 
 if TYPE_CHECKING:
@@ -81,7 +83,8 @@ def run_demo(n_pes: int, file: Path | None = None, console: Console | None = Non
         console.print(note, markup=False)
     results = []
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-    with Progress(*columns, console=console, transient=True) as progress:
+    bar = Progress(*columns, console=console, transient=True)
+    with compiling_ahead() if file is None else contextlib.nullcontext(), bar as progress:
         task = progress.add_task("", total=len(chosen))
         for system, stop in chosen:
             progress.update(task, description=system)

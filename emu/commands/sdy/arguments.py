@@ -119,21 +119,22 @@ def _take(word: str, rest: list[str], found: OptArguments, files: list[str]) -> 
     if word == "-" or not word.startswith("-"):
         files.append(word)
         return
-    name, equals, value = word.lstrip("-").partition("=")
+    name, equals, text = word.lstrip("-").partition("=")
+    value = text if equals else None  # "-o=" gives an empty value, "-o" takes the next word
     if name in _FLAGS:
-        setattr(found, _FLAGS[name], _switch(word, value if equals else "true"))
+        setattr(found, _FLAGS[name], _switch(word, "true" if value is None else value))
     elif name == "o":
-        found.output = _value(word, value if equals else None, rest)
+        found.output = _value(word, value, rest)
     elif name in {"pass", "pipeline"}:
-        text = _value(word, value if equals else None, rest)
+        text = _value(word, value, rest)
         head = re.split(r"[{=]", text, maxsplit=1)[0]
         if name == "pipeline":
             text = _SHORT.get(head, head) + text[len(head) :]
         found.passes += parse_pipeline(text)
     elif name == "pass-pipeline":
-        found.passes += parse_pipeline(_value(word, value if equals else None, rest))
+        found.passes += parse_pipeline(_value(word, value, rest))
     elif name in known_passes():
-        found.passes.append(make_pass(name, parse_options(value)))
+        found.passes.append(make_pass(name, parse_options(text)))
     else:
         near = difflib.get_close_matches(name, [*known_passes(), *_FLAGS], 3)
         hint = f"; did you mean {' or '.join('-' + n for n in near)}?" if near else ""

@@ -58,6 +58,7 @@ def check_expected(text: str, diagnostics: Iterable[Diagnostic]) -> list[str]:
     for diagnostic in diagnostics:
         for each in (diagnostic, *diagnostic.notes):
             line = line_of(each.location)
+            # As in MLIR, several diagnostics may meet one expectation, but at least one must.
             met = [e for e in expected if e.line == line and e.matches(each.message)]
             right = next((e for e in met if e.severity is each.severity), None)
             if right is not None:
@@ -102,6 +103,7 @@ def _announced(text: str) -> list[_Expected]:
     for number, line in enumerate(text.split("\n"), 1):
         match = _COMMENT.search(line)
         if match is None:
+            # This line is the first without a comment: "below" and "above" skip those that have one.
             for each in below:
                 each.line = number
             below.clear()

@@ -39,22 +39,23 @@ def run_explain(
         0 on success, 1 if the module or a pass failed, 2 for a file that cannot be
         read, or an unknown value or pass.
     """
-    stdout, stderr = stdout or sys.stdout, stderr or sys.stderr
+    out: TextIO = stdout or sys.stdout
+    err: TextIO = stderr or sys.stderr
     try:
         text = read_text(file)
         pipeline = None if passes is None else parse_pipeline(passes)
         explanation = explain(text, pipeline, file=file)
-        _write(explanation, values, function, stdout)
+        _write(explanation, values, function, out)
         if html is not None:
             with open_to_write(str(html)) as page:
                 page.write(explanation.html())
         source = SourceText(text, file)
-        stderr.writelines(render(each, source) + "\n" for each in explanation.diagnostics)
+        err.writelines(render(each, source) + "\n" for each in explanation.diagnostics)
     except MlirError as error:
-        stderr.write(f"{error}\n")
+        err.write(f"{error}\n")
         return 1
     except (ArgumentError, OSError) as error:
-        stderr.write(f"emu sdy explain: {error}\n")
+        err.write(f"emu sdy explain: {error}\n")
         return 2
     return 0 if explanation.failure is None else 1
 

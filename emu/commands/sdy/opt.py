@@ -32,19 +32,20 @@ def run_opt(
         0 on success, 1 if a module, a pass or an expected diagnostic failed, 2 for an
         invalid command line or an unreadable file.
     """
-    stdout, stderr = stdout or sys.stdout, stderr or sys.stderr
+    out: TextIO = stdout or sys.stdout
+    err: TextIO = stderr or sys.stderr
     try:
         options = parse_arguments(arguments)
         if options.help or options.list_passes:
-            stdout.write(HELP if options.help else pass_list())
+            out.write(HELP if options.help else pass_list())
             return 0
         text = read_text(options.file)
         if options.output is None:
-            return _run(text, options, stdout, stderr)
-        with open_to_write(options.output) as out:
-            return _run(text, options, out, stderr)
+            return _run(text, options, out, err)
+        with open_to_write(options.output) as file:
+            return _run(text, options, file, err)
     except (UsageError, OSError) as error:
-        stderr.write(f"emu sdy opt: {error}\n")
+        err.write(f"emu sdy opt: {error}\n")
         return _USAGE
 
 

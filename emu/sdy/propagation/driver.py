@@ -151,7 +151,7 @@ class Driver:
         self.table = SymbolTable(module)
         self.groups = groups
         self.observers: list[Observer] = []
-        self.round = (0, 0)
+        self.round: tuple[int, int] = (0, 0)
         self.steps = Steps(self.table)
         self._conservative = conservative
         self.diagnostics = diagnostics

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 from llvmlite import ir
 
@@ -18,6 +17,7 @@ from emu.tile.cpu.options import Options
 from emu.tile.cpu.reports import CODE_BITS, LOOP_CODES, Loop
 from emu.tile.cpu.run.kernel import Kernel
 from emu.tile.ir import Function, Module
+from emu.tile.llvm import IrPointer, Register
 from emu.tile.packing import slot
 from emu.tile.passes import CarryOffsets, simplify
 from emu.tile.types import DType, Pointer
@@ -120,7 +120,7 @@ def _emit_run(module: ir.Module, program: ir.Function, tick: ir.Function) -> Non
     begin, alone, take, work, failed, done = blocks
     builder = ir.IRBuilder(begin)
     table = function.args[0]
-    told = builder.alloca(r.I64, call.PAIRS + 1)
+    record = builder.alloca(r.I64, call.PAIRS + 1)
     for which, value in (
         (call.LOOP, call.PROGRAMS),
         (call.ASKED, 0),
@@ -129,21 +129,21 @@ def _emit_run(module: ir.Module, program: ir.Function, tick: ir.Function) -> Non
         (call.COUNT, 0),
         (_LEFT, _FIRST_PROGRAMS),
     ):
-        write(builder, told, which, value)
+        write(builder, record, which, value)
     write(builder, table, call.ACTIVE, 1)
     first, last = read(builder, table, call.FIRST), read(builder, table, call.LAST)
     counter, step = read(builder, table, call.COUNTER, _POINTER), read(builder, table, call.STEP)
     nobody = ir.Constant(_POINTER, None)
     builder.cbranch(builder.icmp_unsigned("==", counter, nobody), alone, take)
     builder.position_at_end(alone)
-    _leave(builder, table, builder.call(span, [table, first, last, told]))
+    _leave(builder, table, builder.call(span, [table, first, last, record]))
     builder.position_at_end(take)
     mine = builder.atomic_rmw("add", counter, step, "seq_cst")
     builder.cbranch(builder.icmp_signed("<", mine, last), work, done)
     builder.position_at_end(work)
     end = builder.add(mine, step)
     end = builder.select(builder.icmp_signed("<", end, last), end, last)
-    status = builder.call(span, [table, mine, end, told])
+    status = builder.call(span, [table, mine, end, record])
     builder.cbranch(builder.icmp_signed("!=", status, r.number(r.I64, 0)), failed, take)
     builder.position_at_end(failed)
     builder.atomic_rmw("xchg", counter, last, "seq_cst")
@@ -152,7 +152,7 @@ def _emit_run(module: ir.Module, program: ir.Function, tick: ir.Function) -> Non
     _leave(builder, table, r.number(r.I64, 0))
 
 
-def _leave(builder: ir.IRBuilder, table: Any, status: Any) -> None:
+def _leave(builder: ir.IRBuilder, table: IrPointer, status: Register) -> None:
     write(builder, table, call.ACTIVE, 0)
     builder.ret(status)
 
@@ -162,7 +162,7 @@ def _emit_span(module: ir.Module, program: ir.Function, tick: ir.Function) -> ir
     kind = ir.FunctionType(r.I64, [_POINTER, r.I64, r.I64, _POINTER])
     function = ir.Function(module, kind, "span")
     function.linkage = "internal"
-    table, first, last, told = function.args
+    table, first, last, record = function.args
     builder = ir.IRBuilder(function.append_basic_block())
     arguments = read(builder, table, call.ARGUMENTS, _POINTER)
     x, y, z = (read(builder, table, n) for n in (call.X, call.Y, call.Z))
@@ -172,7 +172,7 @@ def _emit_span(module: ir.Module, program: ir.Function, tick: ir.Function) -> ir
     builder.position_at_end(start)
     plane = builder.udiv(first, x)
     origin = [first, builder.urem(first, x), builder.urem(plane, y), builder.udiv(plane, y)]
-    horizon = builder.add(first, read(builder, told, _LEFT))
+    horizon = builder.add(first, read(builder, record, _LEFT))
     begun = [horizon, _smaller(builder, horizon, last)]
     builder.branch(loop)
     builder.position_at_end(loop)
@@ -185,19 +185,14 @@ def _emit_span(module: ir.Module, program: ir.Function, tick: ir.Function) -> ir
     following = _next_program(builder, number, indices, (x, y))
     builder.cbranch(builder.icmp_signed("<", following[0], end), loop, pause)
     builder.position_at_end(pause)
-    write(builder, told, _LEFT, builder.sub(clock, following[0]))
+    write(builder, record, _LEFT, builder.sub(clock, following[0]))
     builder.cbranch(builder.icmp_signed("<", following[0], clock), done, due)
     builder.position_at_end(due)
-    budget = builder.call(tick, [table, told])
-    write(builder, told, _LEFT, budget)
+    budget = builder.call(tick, [table, record])
+    write(builder, record, _LEFT, budget)
     horizon = builder.add(following[0], budget)
     later = [horizon, _smaller(builder, horizon, last)]
-    stop, check = function.append_basic_block(), function.append_basic_block()
-    builder.cbranch(builder.icmp_signed(">", budget, r.number(r.I64, 0)), check, stop)
-    builder.position_at_end(stop)
-    code = builder.shl(number, r.number(r.I64, CODE_BITS))
-    builder.ret(builder.or_(code, r.number(r.I64, LOOP_CODES)))
-    builder.position_at_end(check)
+    check = _stop_at_zero(builder, budget, number)
     builder.cbranch(builder.icmp_signed("<", following[0], last), loop, done)
     variables = (number, *indices, clock, end)
     for block, values in (
@@ -208,20 +203,37 @@ def _emit_span(module: ir.Module, program: ir.Function, tick: ir.Function) -> ir
         for variable, value in zip(variables, values, strict=True):
             variable.add_incoming(value, block)
     builder.position_at_end(failed)
-    shifted = builder.shl(number, r.number(r.I64, CODE_BITS))
-    builder.ret(builder.or_(shifted, status))
+    builder.ret(_status(builder, number, status))
     builder.position_at_end(done)
     builder.ret(r.number(r.I64, 0))
     return function
 
 
-def _smaller(builder: ir.IRBuilder, a: Any, b: Any) -> Any:
+def _stop_at_zero(builder: ir.IRBuilder, budget: Register, number: Register) -> ir.Block:
+    """Emit a return that says that the loop over programs was stopped, if the poll gave 0; return the block behind it."""
+    stop, check = builder.function.append_basic_block(), builder.function.append_basic_block()
+    builder.cbranch(builder.icmp_signed(">", budget, r.number(r.I64, 0)), check, stop)
+    builder.position_at_end(stop)
+    builder.ret(_status(builder, number, r.number(r.I64, LOOP_CODES)))
+    builder.position_at_end(check)
+    return check
+
+
+def _status(builder: ir.IRBuilder, number: Register, code: Register) -> Register:
+    """Return the status of a launch: the number of a program, above that of the assert or loop that ended it."""
+    return builder.or_(builder.shl(number, r.number(r.I64, CODE_BITS)), code)
+
+
+def _smaller(builder: ir.IRBuilder, a: Register, b: Register) -> Register:
     return builder.select(builder.icmp_signed("<", a, b), a, b)
 
 
 def _next_program(
-    builder: ir.IRBuilder, number: Any, indices: list[Any], extents: tuple[Any, Any]
-) -> list[Any]:
+    builder: ir.IRBuilder,
+    number: Register,
+    indices: list[Register],
+    extents: tuple[Register, Register],
+) -> list[Register]:
     """Return the number of the next program and its indices x, y, z, without a division."""
     one, zero = r.number(r.I64, 1), r.number(r.I64, 0)
     following, carry = [builder.add(number, one)], one

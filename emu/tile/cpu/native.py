@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import threading
 from dataclasses import dataclass
-from typing import Any
 
 from llvmlite import binding
 
@@ -53,7 +52,7 @@ def _features() -> frozenset[str]:
 
 
 @functools.cache
-def _machine(target: Target) -> Any:
+def _machine(target: Target) -> binding.TargetMachine:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     return binding.Target.from_default_triple().create_target_machine(
@@ -62,7 +61,7 @@ def _machine(target: Target) -> Any:
 
 
 @functools.cache
-def _engine() -> Any:
+def _engine() -> binding.ExecutionEngine:
     return binding.create_mcjit_compiler(binding.parse_assembly(""), _machine(host()))
 
 
@@ -98,7 +97,7 @@ def to_assembly(text: str, target: Target | None = None) -> str:
         return str(machine.emit_assembly(_optimised(text, machine)))
 
 
-def _optimised(text: str, machine: Any) -> Any:
+def _optimised(text: str, machine: binding.TargetMachine) -> binding.ModuleRef:
     module = binding.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     module.verify()

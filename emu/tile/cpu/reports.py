@@ -16,7 +16,8 @@ from emu.tile import printing
 from emu.tile.types import DTYPES
 
 CODE_BITS = 20
-"""Of a status: number of the assert plus one; the program's number stands above. 0: all is well."""
+"""Width of the lower part of a status, the number of the failed assert plus one. The program's number stands above
+it; 0: no assert failed."""
 
 LOOP_CODES = 1 << (CODE_BITS - 1)
 """From here on the number is that of a loop that was told to stop; 0: the loop over the programs."""

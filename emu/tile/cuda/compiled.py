@@ -7,42 +7,43 @@ functions with the rounding in their name: the code generator for NVIDIA devices
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from llvmlite import ir
 from numba.cuda import extending, libdevice
 
+from emu.kernels.core.annotations import NumbaType
 from emu.kernels.cuda.intrinsics import types
+from emu.tile.cuda.expressions import numba_name, register
 from emu.tile.cuda.floats import Floats
+from emu.tile.llvm import IrPointer, IrType, Register
 from emu.tile.types import DTYPES, DType, Kind
+
+if TYPE_CHECKING:
+    from numba.core.base import BaseContext
+    from numba.core.typing.templates import Signature
 
 _I1, _I8, _I16, _I32, _I64 = (ir.IntType(width) for width in (1, 8, 16, 32, 64))
 _F32, _F64 = ir.FloatType(), ir.DoubleType()
 _GLOBAL = 1  # the address space
 
-_NUMBA: dict[str, Any] = {
-    "i1": types.boolean,
-    **{f"i{n}": getattr(types, f"int{n}") for n in (8, 16, 32, 64)},
-    **{f"u{n}": getattr(types, f"uint{n}") for n in (8, 16, 32, 64)},
-    "f32": types.float32,
-    "f64": types.float64,
-}
+
+def _numba(dtype: DType) -> NumbaType:
+    return getattr(types, numba_name(dtype))
 
 
-def register(dtype: DType) -> DType:
-    """Return the dtype in which elements of a dtype are held."""
-    return DTYPES["f32"] if dtype.is_float and dtype.bits < 32 else dtype
-
-
-def _unsigned(dtype: DType) -> DType:
-    return DTYPES[f"u{dtype.bytes * 8}"]
-
-
-def _llvm(dtype: DType) -> Any:
+def _llvm(dtype: DType) -> IrType:
     if dtype.is_float:
         return _F64 if dtype.bits == 64 else _F32
     return ir.IntType(dtype.bits)
+
+
+DeviceFunction: TypeAlias = Any
+"""A function that generated kernels may call: an intrinsic of ours, or one of libdevice. Numba has no type for it."""
+
+Codegen: TypeAlias = Callable[..., Register]
+"""Called by Numba with its context, an IR builder, the signature and the arguments."""
 
 
 class Recipe(NamedTuple):
@@ -56,20 +57,22 @@ class Recipe(NamedTuple):
 
     result: DType | None
     arguments: tuple[DType, ...]
-    build: Callable[..., Any]
+    build: Callable[..., Register | None]
 
 
-def _intrinsic(recipe: Recipe) -> Any:
+def _intrinsic(recipe: Recipe) -> DeviceFunction:
     result, arguments, build = recipe
-    kind = types.void if result is None else _NUMBA[result.name]
-    signature = kind(*(_NUMBA[a.name] for a in arguments))
+    kind = types.void if result is None else _numba(result)
+    signature = kind(*(_numba(a) for a in arguments))
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Sequence[Register]
+    ) -> Register:
         value = build(builder, *args)
         return context.get_dummy_value() if result is None else value
 
     # Numba counts the parameters.
-    typings: dict[int, Callable[..., Any]] = {
+    typings: dict[int, Callable[..., tuple[Signature, Codegen]]] = {
         1: lambda typingctx, a: (signature, codegen),
         2: lambda typingctx, a, b: (signature, codegen),
         3: lambda typingctx, a, b, c: (signature, codegen),
@@ -80,7 +83,7 @@ def _intrinsic(recipe: Recipe) -> Any:
 # ---- integers
 
 
-def _divided(b: Any, dtype: DType, x: Any, y: Any) -> tuple[Any, Any]:
+def _divided(b: ir.IRBuilder, dtype: DType, x: Register, y: Register) -> tuple[Register, Register]:
     """Emit quotient and remainder as in C; 0 and the dividend where the divisor is 0."""
     kind = x.type
     zero = b.icmp_unsigned("==", y, kind(0))
@@ -94,7 +97,7 @@ def _divided(b: Any, dtype: DType, x: Any, y: Any) -> tuple[Any, Any]:
     return b.select(zero, kind(0), quotient), b.select(zero, x, remainder)
 
 
-def _shifted(b: Any, dtype: DType, op: str, x: Any, y: Any) -> Any:
+def _shifted(b: ir.IRBuilder, dtype: DType, op: str, x: Register, y: Register) -> Register:
     kind = x.type
     inside = b.icmp_unsigned("<", y, kind(dtype.bits))
     if op == "shr" and dtype.kind is Kind.INT:
@@ -103,14 +106,14 @@ def _shifted(b: Any, dtype: DType, op: str, x: Any, y: Any) -> Any:
     return b.select(inside, b.shl(x, safe) if op == "shl" else b.lshr(x, safe), kind(0))
 
 
-def _upper_half(b: Any, dtype: DType, x: Any, y: Any) -> Any:
+def _upper_half(b: ir.IRBuilder, dtype: DType, x: Register, y: Register) -> Register:
     wide = ir.IntType(dtype.bits * 2)
     extend = b.sext if dtype.kind is Kind.INT else b.zext
     product = b.mul(extend(x, wide), extend(y, wide))
     return b.trunc(b.lshr(product, wide(dtype.bits)), x.type)
 
 
-def integer(b: Any, dtype: DType, op: str, *args: Any) -> Any:
+def integer(b: ir.IRBuilder, dtype: DType, op: str, *args: Register) -> Register:
     """Build an operation of integers or ``i1``."""
     boolean = dtype.kind is Kind.BOOL
     if boolean:
@@ -161,7 +164,7 @@ _LIBDEVICE = {
 }
 
 
-def _float(op: str, dtype: DType) -> Any:
+def _float(op: str, dtype: DType) -> Recipe | DeviceFunction:
     if op in _LIBDEVICE:
         return getattr(libdevice, _LIBDEVICE[op][dtype.bits == 64])
     if op == "sub":  # libdevice has none of fp64
@@ -181,10 +184,10 @@ def _float(op: str, dtype: DType) -> Any:
 # ---- conversions
 
 
-def _cast(source: DType, target: DType) -> Any:
+def _cast(source: DType, target: DType) -> Recipe:
     kind, signed = _llvm(target), source.kind is Kind.INT
 
-    def build(b: Any, x: Any) -> Any:
+    def build(b: ir.IRBuilder, x: Register) -> Register:
         if target.kind is Kind.BOOL:
             compare = b.fcmp_unordered if source.is_float else b.icmp_unsigned
             return compare("!=", x, x.type(0))
@@ -202,7 +205,7 @@ def _cast(source: DType, target: DType) -> Any:
     return Recipe(target, (source,), build)
 
 
-def _narrowing(op: str, dtype: DType) -> Any:
+def _narrowing(op: str, dtype: DType) -> Recipe:
     f32 = DTYPES["f32"]
     narrow = Floats(32)
     if op == "round":
@@ -210,14 +213,14 @@ def _narrowing(op: str, dtype: DType) -> Any:
     return Recipe(f32, (f32,), lambda b, x: narrow.truncated(b, dtype.name, x))
 
 
-def to_bits(b: Any, dtype: DType, value: Any) -> Any:
+def to_bits(b: ir.IRBuilder, dtype: DType, value: Register) -> Register:
     """Build the pattern in memory of a value in its register."""
     if dtype.is_float:
         return Floats(register(dtype).bits).pattern(b, dtype.name, value)
     return b.zext(value, _I8) if dtype.kind is Kind.BOOL else value
 
 
-def from_bits(b: Any, dtype: DType, bits: Any) -> Any:
+def from_bits(b: ir.IRBuilder, dtype: DType, bits: Register) -> Register:
     """Build the value of a pattern in memory."""
     if dtype.is_float:
         return Floats(register(dtype).bits).value(b, dtype.name, bits)
@@ -227,14 +230,14 @@ def from_bits(b: Any, dtype: DType, bits: Any) -> Any:
 # ---- memory
 
 
-def _pointer(b: Any, address: Any, element: Any) -> Any:
+def _pointer(b: ir.IRBuilder, address: Register, element: IrType) -> IrPointer:
     return b.inttoptr(address, element.as_pointer(_GLOBAL))
 
 
-def _load(dtype: DType) -> Any:
+def _load(dtype: DType) -> Recipe:
     element = ir.IntType(dtype.bytes * 8)
 
-    def build(b: Any, address: Any) -> Any:
+    def build(b: ir.IRBuilder, address: Register) -> Register:
         bits = b.load(_pointer(b, address, element), typ=element)
         bits.align = dtype.bytes
         return from_bits(b, dtype, bits)
@@ -242,10 +245,10 @@ def _load(dtype: DType) -> Any:
     return Recipe(register(dtype), (DTYPES["i64"],), build)
 
 
-def _store(dtype: DType) -> Any:
+def _store(dtype: DType) -> Recipe:
     element = ir.IntType(dtype.bytes * 8)
 
-    def build(b: Any, address: Any, value: Any) -> None:
+    def build(b: ir.IRBuilder, address: Register, value: Register) -> None:
         bits = to_bits(b, dtype, value)
         b.store(bits, _pointer(b, address, element)).align = dtype.bytes
 
@@ -255,18 +258,18 @@ def _store(dtype: DType) -> Any:
 # ---- atomic updates
 
 
-def _instruction_of(b: Any, code: str, constraints: str, *args: Any) -> Any:
+def _instruction_of(b: ir.IRBuilder, code: str, constraints: str, *args: Register) -> Register:
     """Emit one instruction without effects on memory."""
     kind = ir.FunctionType(args[0].type, [a.type for a in args])
     return b.call(ir.InlineAsm(kind, code, constraints), args)
 
 
-def _ptx(b: Any, code: str, constraints: str, result: Any, *args: Any) -> Any:
+def _ptx(b: ir.IRBuilder, code: str, constraints: str, result: IrType, *args: Register) -> Register:
     kind = ir.FunctionType(result, [a.type for a in args])
     return b.call(ir.InlineAsm(kind, code, f"{constraints},~{{memory}}", side_effect=True), args)
 
 
-def _swapped(b: Any, address: Any, expected: Any, new: Any) -> Any:
+def _swapped(b: ir.IRBuilder, address: Register, expected: Register, new: Register) -> Register:
     """Compare and swap 32 or 64 bits."""
     width = expected.type.width
     letter = "l" if width == 64 else "r"
@@ -299,7 +302,7 @@ def _instruction(kind: str, dtype: DType) -> tuple[str, str] | None:
     return f"{kind}.{'s' if dtype.is_signed else 'u'}{dtype.bits}", letter
 
 
-def _changed(b: Any, kind: str, dtype: DType, old: Any, value: Any) -> Any:
+def _changed(b: ir.IRBuilder, kind: str, dtype: DType, old: Register, value: Register) -> Register:
     if not dtype.is_float:
         return integer(b, dtype, kind, old, value)
     floats = Floats(register(dtype).bits)
@@ -312,8 +315,11 @@ def _changed(b: Any, kind: str, dtype: DType, old: Any, value: Any) -> Any:
 
 
 def _update_loop(
-    b: Any, dtype: DType, address: Any, change: Callable[[Any], tuple[Any, Any]]
-) -> Any:
+    b: ir.IRBuilder,
+    dtype: DType,
+    address: Register,
+    change: Callable[[Register], tuple[Register, Register]],
+) -> Register:
     """Compare and swap the word around an element until no other thread has interfered.
 
     ``change`` gives, of the old bits, the new ones and whether to write at all.
@@ -351,16 +357,16 @@ def _update_loop(
     return element
 
 
-def _atomic(kind: str, dtype: DType) -> Any:
+def _atomic(kind: str, dtype: DType) -> Recipe:
     held, instruction = register(dtype), _instruction(kind, dtype)
 
-    def build(b: Any, address: Any, value: Any) -> Any:
+    def build(b: ir.IRBuilder, address: Register, value: Register) -> Register:
         if instruction is not None:
             op, letter = instruction
             code = f"atom.global.{op} $0, [$1], $2;"
             return _ptx(b, code, f"={letter},l,{letter}", value.type, address, value)
 
-        def change(bits: Any) -> tuple[Any, Any]:
+        def change(bits: Register) -> tuple[Register, Register]:
             new = _changed(b, kind, dtype, from_bits(b, dtype, bits), value)
             return to_bits(b, dtype, new), _I1(1)
 
@@ -369,15 +375,15 @@ def _atomic(kind: str, dtype: DType) -> Any:
     return Recipe(held, (DTYPES["i64"], held), build)
 
 
-def _cas(dtype: DType) -> Any:
+def _cas(dtype: DType) -> Recipe:
     held = register(dtype)
 
-    def build(b: Any, address: Any, expected: Any, new: Any) -> Any:
+    def build(b: ir.IRBuilder, address: Register, expected: Register, new: Register) -> Register:
         before, after = to_bits(b, dtype, expected), to_bits(b, dtype, new)
         if dtype.bytes >= 4:
             return from_bits(b, dtype, _swapped(b, address, before, after))
 
-        def change(bits: Any) -> tuple[Any, Any]:
+        def change(bits: Register) -> tuple[Register, Register]:
             same = b.icmp_unsigned("==", bits, before)
             return b.select(same, after, bits), same
 
@@ -386,7 +392,7 @@ def _cas(dtype: DType) -> Any:
     return Recipe(held, (DTYPES["i64"], held, held), build)
 
 
-def _whole(name: str) -> Any:
+def _whole(name: str) -> Recipe | DeviceFunction:
     i64, f32, f64 = DTYPES["i64"], DTYPES["f32"], DTYPES["f64"]
     if name == "address":
         return Recipe(i64, (i64, i64, i64), lambda b, p, n, size: b.add(p, b.mul(n, size)))
@@ -402,7 +408,7 @@ def _whole(name: str) -> Any:
     return Recipe(f64, (source,), lambda b, x: _integer_to_odd(b, source, x))
 
 
-def _integer_to_odd(b: Any, source: DType, x: Any) -> Any:
+def _integer_to_odd(b: ir.IRBuilder, source: DType, x: Register) -> Register:
     """Convert 64-bit integers to fp64, rounding to odd, so that a second rounding is exact."""
     negative = b.icmp_signed("<", x, _I64(0)) if source.is_signed else _I1(0)
     magnitude = b.select(negative, b.neg(x), x)
@@ -414,7 +420,7 @@ def _integer_to_odd(b: Any, source: DType, x: Any) -> Any:
 
 
 @functools.cache
-def make(name: str) -> Any:
+def make(name: str) -> DeviceFunction:
     """Return the function of a name; the names are those of :mod:`emu.tile.cuda.functions`.
 
     Raises:
@@ -424,7 +430,7 @@ def make(name: str) -> Any:
     return _intrinsic(found) if isinstance(found, Recipe) else found
 
 
-def definition(name: str) -> Any:
+def definition(name: str) -> Recipe | DeviceFunction:
     """Return the definition of a function: a recipe, or libdevice's function.
 
     Raises:
@@ -444,15 +450,15 @@ def definition(name: str) -> Any:
         raise AttributeError(f"there is no function {name}") from None
 
 
-def _of_one(op: str, dtype: DType) -> Any:
+def _of_one(op: str, dtype: DType) -> Recipe | DeviceFunction:
     if op in ("load", "store"):
         return (_load if op == "load" else _store)(dtype)
     if op in ("round", "truncate"):
         return _narrowing(op, dtype)
     if op == "bits":
-        return Recipe(_unsigned(dtype), (register(dtype),), lambda b, x: to_bits(b, dtype, x))
+        return Recipe(dtype.as_unsigned(), (register(dtype),), lambda b, x: to_bits(b, dtype, x))
     if op == "from":
-        return Recipe(register(dtype), (_unsigned(dtype),), lambda b, x: from_bits(b, dtype, x))
+        return Recipe(register(dtype), (dtype.as_unsigned(),), lambda b, x: from_bits(b, dtype, x))
     if dtype.is_float:
         return _float(op, dtype)
     if op == "mulhi" and dtype.bits == 64:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from emu.tile import ops
-from emu.tile.cuda.expressions import expression, literal, numpy_name
+from emu.tile.cuda.expressions import expression, literal, numba_name
 from emu.tile.cuda.memory import BlockMemory, Buffer, Hazards, Registers
 from emu.tile.cuda.plan import Plan, is_tile, keeps_order, size_of
 from emu.tile.ir import Operation, Region, Value
@@ -183,7 +183,7 @@ class Emitter:
                 self.places[home] = self.memory.take(element, size)
             else:
                 name = self.name(home.name or "tile")
-                self.arrays[name] = (-(-size // self.threads), numpy_name(element))
+                self.arrays[name] = (-(-size // self.threads), numba_name(element))
                 self.places[home] = Registers(name)
         return self.places[home]
 
@@ -236,12 +236,11 @@ class Emitter:
             if isinstance(place, Buffer):
                 reading.append((place, cross))
         written = [p for p in writes if isinstance(p, Buffer)]
-        if (
-            any(state.read_conflict(*r) for r in reading)
-            or any(state.write_conflict(b) for b in written)
-            or (load is not False and state.load_conflict(load))
-            or (store is not False and state.store_conflict(store))
-        ):
+        waits = any(state.read_conflict(*r) for r in reading)
+        waits |= any(map(state.write_conflict, written))
+        waits |= load is not False and state.load_conflict(load)
+        waits |= store is not False and state.store_conflict(store)
+        if waits:
             self.sync()
         state.reads.update(reading)
         state.writes.update(written)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from emu.tile.ir import Operation
 from emu.tile.ops import COMPARISONS, Code
-from emu.tile.types import DTYPES, F32, I64, DType, Kind, Pointer, ScalarType, dtype_of, element_of
+from emu.tile.types import F32, I64, DType, Kind, Pointer, ScalarType, dtype_of, element_of
 
 _RELATIONS = {
     Code.EQ: "==",
@@ -23,30 +22,29 @@ _RELATIONS = {
 _EXACT = frozenset(
     (Code.NEG, Code.ABS, Code.FLOOR, Code.CEIL, Code.TRUNC, Code.RINT, Code.MIN, Code.MAX)
 )
-_NUMPY = {
-    "i1": "bool",
-    **{f"i{n}": f"int{n}" for n in (8, 16, 32, 64)},
-    **{f"u{n}": f"uint{n}" for n in (8, 16, 32, 64)},
-    "f32": "float32",
-    "f64": "float64",
-}
 
 
 def register(element: ScalarType) -> DType:
     """Return the dtype of the register of an element: fp32 for narrower floats, i64 for pointers."""
     if isinstance(element, Pointer):
         return I64
-    return F32 if element.is_float and element.bits < 32 else element
+    return F32 if element.is_narrow else element
 
 
 def numpy_name(element: ScalarType) -> str:
-    """Return the name of the scalar type of an element's register: ``int32``, ``float32``."""
-    return _NUMPY[register(element).name]
+    """Return NumPy's name of the scalar type of an element's register: ``int32``, ``bool``."""
+    return register(element).numpy.name
+
+
+def numba_name(element: ScalarType) -> str:
+    """Return Numba's name of the type of an element's register: ``int32``, ``boolean``."""
+    dtype = register(element)
+    return "boolean" if dtype.kind is Kind.BOOL else dtype.numpy.name
 
 
 def is_narrow(element: ScalarType) -> bool:
     """Return whether it is a float that is kept in fp32."""
-    return isinstance(element, DType) and element.is_float and element.bits < 32
+    return isinstance(element, DType) and element.is_narrow
 
 
 def memory_name(element: ScalarType) -> str:
@@ -54,7 +52,7 @@ def memory_name(element: ScalarType) -> str:
     return "ptr" if isinstance(element, Pointer) else element.name
 
 
-def literal(value: Any, element: ScalarType) -> str:
+def literal(value: float, element: ScalarType) -> str:
     """Return a constant as it is written in a kernel."""
     if isinstance(element, Pointer):
         return f"int64({int(value)})"
@@ -110,7 +108,7 @@ def _narrowed(before: DType, target: ScalarType, text: str, rounding: str) -> st
 def _bitcast(source: ScalarType, target: ScalarType, text: str) -> str:
     if isinstance(source, Pointer) or isinstance(target, Pointer):
         return _cast(source, target, text, "rtne")
-    bits = DTYPES[f"u{source.bits}"] if source.bits > 1 else source
+    bits = source.as_unsigned() if source.kind is not Kind.BOOL else source
     if source.is_float:
         text, source = f"bits_{source}({text})", bits
     if target.is_float:

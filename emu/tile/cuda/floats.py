@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import numpy as np
 from llvmlite import ir
+
+from emu.kernels.core import dtype_table
+from emu.tile.llvm import IrType, Register
+from emu.tile.types import DTYPES, DType
 
 _I8, _I16, _I32, _I64 = (ir.IntType(width) for width in (8, 16, 32, 64))
 _F16, _F32, _F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
@@ -26,12 +31,18 @@ class Format(NamedTuple):
     beyond: float
 
 
-FORMATS = {
-    "f16": Format(10, -14, 65504.0, float("inf")),
-    "bf16": Format(7, -126, float.fromhex("0x1.fep127"), float("inf")),
-    "f8e5m2": Format(2, -14, 57344.0, float("inf")),
-    "f8e4m3fn": Format(3, -6, 448.0, float("nan")),
-}
+def _format(dtype: DType) -> Format:
+    entry = dtype_table.BY_NAME[dtype.numpy.name]
+    with np.errstate(all="ignore"):
+        beyond = float(np.float32("inf").astype(dtype.numpy))
+    # Without an infinity, the greatest exponent is one of numbers, and all ones in the mantissa is NaN.
+    exponent, lost = (entry.bias, 1) if np.isinf(beyond) else (entry.bias + 1, 2)
+    largest = (2.0 - lost * 2.0**-entry.mantissa) * 2.0**exponent
+    return Format(entry.mantissa, 1 - entry.bias, largest, beyond)
+
+
+FORMATS = {d.name: _format(d) for d in DTYPES.values() if d.is_narrow}
+"""The narrow formats by the name of their dtype."""
 
 
 class Floats:
@@ -43,30 +54,30 @@ class Floats:
         self.word = _I64 if bits == 64 else _I32
         self.sign = 1 << (bits - 1)
 
-    def absolute(self, b: Any, x: Any) -> Any:
+    def absolute(self, b: ir.IRBuilder, x: Register) -> Register:
         """Clear the sign."""
         return b.bitcast(b.and_(b.bitcast(x, self.word), self.word(self.sign - 1)), self.kind)
 
-    def negate(self, b: Any, x: Any) -> Any:
+    def negate(self, b: ir.IRBuilder, x: Register) -> Register:
         """Flip the sign."""
         return b.bitcast(b.xor(b.bitcast(x, self.word), self.word(self.sign)), self.kind)
 
-    def with_sign(self, b: Any, magnitude: Any, like: Any) -> Any:
+    def with_sign(self, b: ir.IRBuilder, magnitude: Register, like: Register) -> Register:
         """Give a number that is not negative the sign of another."""
         sign = b.and_(b.bitcast(like, self.word), self.word(self.sign))
         return b.bitcast(b.or_(b.bitcast(magnitude, self.word), sign), self.kind)
 
-    def extreme(self, b: Any, relation: str, x: Any, y: Any) -> Any:
+    def extreme(self, b: ir.IRBuilder, relation: str, x: Register, y: Register) -> Register:
         """Emit the smaller (``<``) or larger (``>``) of two; NaN where one is NaN."""
         chosen = b.select(b.fcmp_ordered(relation, x, y), x, y)
         return b.select(b.fcmp_unordered("uno", x, x), x, chosen)
 
-    def extreme_number(self, b: Any, relation: str, x: Any, y: Any) -> Any:
+    def extreme_number(self, b: ir.IRBuilder, relation: str, x: Register, y: Register) -> Register:
         """Emit the smaller or larger of two; the number where one is NaN."""
         first = b.or_(b.fcmp_ordered(relation, x, y), b.fcmp_unordered("uno", y, y))
         return b.select(first, x, y)
 
-    def to_integer(self, b: Any, x: Any, kind: Any, signed: bool) -> Any:
+    def to_integer(self, b: ir.IRBuilder, x: Register, kind: IrType, signed: bool) -> Register:
         """Convert toward zero; give the nearest integer of the dtype where it does not fit, 0 for NaN."""
         width = kind.width
         low, high = (
@@ -79,7 +90,7 @@ class Floats:
         value = (b.fptosi if signed else b.fptoui)(safe, kind)
         return b.select(above, kind(high), b.select(below, kind(low), value))
 
-    def to_odd(self, b: Any, x: Any) -> Any:
+    def to_odd(self, b: ir.IRBuilder, x: Register) -> Register:
         """Narrow fp64 to fp32 rounding to odd, so that a second rounding is exact."""
         near = b.fptrunc(x, _F32)
         back = b.fpext(near, _F64)
@@ -92,7 +103,7 @@ class Floats:
 
     # ---- narrower formats, of a value in fp32
 
-    def rounded(self, b: Any, name: str, x: Any) -> Any:
+    def rounded(self, b: ir.IRBuilder, name: str, x: Register) -> Register:
         """Round to the nearest number of a format, ties to even."""
         if name == "f16":
             return b.fpext(b.fptrunc(x, _F16), _F32)
@@ -113,7 +124,7 @@ class Floats:
         normal = b.select(over, self.with_sign(b, _F32(form.beyond), x), normal)
         return b.select(b.fcmp_unordered("uno", x, x), x, normal)
 
-    def truncated(self, b: Any, name: str, x: Any) -> Any:
+    def truncated(self, b: ir.IRBuilder, name: str, x: Register) -> Register:
         """Round to the next number of a format toward zero; finite numbers stay finite."""
         form = FORMATS[name]
         bits = b.bitcast(x, _I32)
@@ -132,7 +143,7 @@ class Floats:
         normal = b.select(endless, self.with_sign(b, _F32(form.beyond), x), normal)
         return b.select(b.fcmp_unordered("uno", x, x), x, normal)
 
-    def pattern(self, b: Any, name: str, x: Any) -> Any:
+    def pattern(self, b: ir.IRBuilder, name: str, x: Register) -> Register:
         """Emit the bits of a number that the format can represent."""
         if name in ("f32", "f64"):
             return b.bitcast(x, self.word)
@@ -149,7 +160,7 @@ class Floats:
         sign = b.trunc(b.lshr(b.bitcast(x, _I32), _I32(24)), _I8)
         return b.or_(b.and_(low, _I8(0x7F)), b.and_(sign, _I8(-128)))
 
-    def value(self, b: Any, name: str, bits: Any) -> Any:
+    def value(self, b: ir.IRBuilder, name: str, bits: Register) -> Register:
         """Emit the number of a bit pattern, exactly."""
         if name in ("f32", "f64"):
             return b.bitcast(bits, self.kind)

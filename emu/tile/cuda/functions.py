@@ -20,10 +20,9 @@ for Numba's CUDA simulator. Each is made when it is first asked for.
 from __future__ import annotations
 
 import importlib
-from typing import Any
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name.startswith("__"):
         raise AttributeError(name)
     from emu.kernels.cuda.device import SIMULATED  # numba is imported here, not before

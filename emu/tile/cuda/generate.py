@@ -14,7 +14,7 @@ from emu.tile.types import DType, Pointer
 from emu.tile.verify import verify
 
 TRAILING = ("grid_x", "grid_y", "grid_z", "status", "scratch")
-"""What a kernel takes behind its arguments: three i32, two addresses."""
+"""Parameters of a generated kernel behind its own: three i32, two addresses."""
 
 _SCALARS = re.compile(r"(?<![.\w])(?:u?int(?:8|16|32|64)|float32|float64)(?=\()")
 _CALLS = re.compile(r"\b([a-z][a-z0-9_]*)\(")
@@ -114,14 +114,10 @@ def _prologue(k: Emitter) -> list[str]:
     if k.memory.scratch_bytes:
         lines.append(f"scratch = address(scratch, int64(block), {k.memory.scratch_bytes})")
     for view, kind in sorted(k.memory.views.items()):
-        lines.append(f"{view} = cuda.shared.array(0, {_array_dtype(kind)})")
+        lines.append(f"{view} = cuda.shared.array(0, types.{kind})")
     for name, (length, kind) in k.arrays.items():
-        lines.append(f"{name} = cuda.local.array({length}, {_array_dtype(kind)})")
+        lines.append(f"{name} = cuda.local.array({length}, types.{kind})")
     return ["    " + line for line in lines]
-
-
-def _array_dtype(kind: str) -> str:
-    return "types.boolean" if kind == "bool" else f"types.{kind}"
 
 
 def _imports(text: str) -> str:

@@ -6,15 +6,32 @@ import contextlib
 import ctypes
 import linecache
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from emu.tile.cuda.expressions import register
+from emu.tile.cuda.expressions import numba_name, register
 from emu.tile.cuda.generate import Generated, generate
 from emu.tile.ir import Module
 from emu.tile.types import DType, Kind, Pointer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emu.kernels.core.annotations import NumbaType
+
+
+class DeviceArray(Protocol):
+    """An array in memory of a device, of whatever library."""
+
+    @property
+    def __cuda_array_interface__(self) -> Mapping[str, Any]:
+        """Address, shape and dtype, as Numba defines them."""
+
+
+Argument: TypeAlias = "float | NDArray[np.generic] | DeviceArray"
+"""A number for a scalar; for a pointer an array, or an address as an integer."""
 
 _MOST_BLOCKS = (1 << 31) - 1
 _MOST_THREADS = 1024
@@ -38,10 +55,10 @@ class CudaKernel:
         self.shared_bytes = generated.shared_bytes
         self.scratch_bytes = generated.scratch_bytes
         self._generated = generated
-        self._function: Any = None
+        self._function: Callable[..., object] | None = None
 
     @property
-    def function(self) -> Any:
+    def function(self) -> Callable[..., object]:
         """The Numba kernel, compiled at the first access."""
         if self._function is None:
             file = f"<tile kernel {self.name} {id(self):#x}>"
@@ -49,20 +66,19 @@ class CudaKernel:
             names: dict[str, Any] = {"__name__": f"emu.tile.cuda.generated.{self.name}"}
             exec(compile(self.source, file, "exec"), names)  # noqa: S102 - our own text
             self._function = names["kernel"]
+        assert self._function is not None
         return self._function
 
-    def signature(self) -> tuple[Any, ...]:
+    def signature(self) -> tuple[NumbaType, ...]:
         """Return Numba's types of all arguments of :attr:`function`."""
         from emu.kernels.cuda.intrinsics import types
 
-        names = {"i1": "boolean", "f32": "float32", "f64": "float64"}
-        own = [register(a) for a in self._generated.arguments]
-        texts = [names.get(d.name, f"{'u' if d.name[0] == 'u' else ''}int{d.bits}") for d in own]
-        return tuple(getattr(types, t) for t in (*texts, *["int32"] * 3, *["int64"] * 2))
+        own = [numba_name(a) for a in self._generated.arguments]
+        return tuple(getattr(types, t) for t in (*own, *["int32"] * 3, *["int64"] * 2))
 
     def launch(
         self,
-        arguments: Sequence[Any],
+        arguments: Sequence[Argument],
         grid: Sequence[int],
         *,
         windows: Sequence[tuple[int, int]] = (),
@@ -99,14 +115,14 @@ class CudaKernel:
     def _run(
         self,
         stack: contextlib.ExitStack,
-        arguments: Sequence[Any],
+        arguments: Sequence[Argument],
         shape: tuple[int, int, int],
         windows: list[tuple[int, int]],
     ) -> None:
         from emu.kernels.cuda.device import launch
 
         status = np.zeros(1, np.int32)
-        values: list[Any] = []
+        values: list[np.generic] = []
         addresses: dict[int, int] = {}  # an array that is given twice is one
         for argument, kind in zip(arguments, self._generated.arguments, strict=True):
             if isinstance(kind, Pointer):
@@ -145,7 +161,7 @@ def _grid(grid: Sequence[int]) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _check(name: str, arguments: Sequence[Any], kinds: Sequence[DType | Pointer]) -> None:
+def _check(name: str, arguments: Sequence[Argument], kinds: Sequence[DType | Pointer]) -> None:
     for number, (argument, kind) in enumerate(zip(arguments, kinds, strict=True)):
         whole = isinstance(argument, int | np.integer)
         if isinstance(kind, DType):
@@ -177,29 +193,30 @@ def _check(name: str, arguments: Sequence[Any], kinds: Sequence[DType | Pointer]
 
 def _check_range(what: str, argument: Any, kind: DType) -> None:
     if kind.is_integer:
-        info = np.iinfo(kind.numpy)
-        if not int(info.min) <= int(argument) <= int(info.max):
-            raise ValueError(f"{what} must be from {info.min} to {info.max}, but got {argument}")
+        least, greatest = kind.limits
+        if not least <= int(argument) <= greatest:
+            raise ValueError(f"{what} must be from {least} to {greatest}, but got {argument}")
     elif kind.kind is Kind.BOOL and argument not in (0, 1):
         raise ValueError(f"{what} must be 0 or 1, but got {argument}")
 
 
-def _dtype(array: Any) -> np.dtype[Any] | None:
+def _dtype(array: object) -> np.dtype[np.generic] | None:
     if isinstance(array, np.ndarray):
-        dtype: np.dtype[Any] = array.dtype
+        dtype: np.dtype[np.generic] = array.dtype
         return dtype
     interface = getattr(array, "__cuda_array_interface__", None)
     return None if interface is None else np.dtype(interface["typestr"])
 
 
 @contextlib.contextmanager
-def _address(array: Any, windows: list[tuple[int, int]]) -> Iterator[int]:
+def _address(array: Argument, windows: list[tuple[int, int]]) -> Iterator[int]:
     """Provide an array's address in memory that kernels reach, and copy back what they wrote."""
     from emu.kernels.cuda.device import SIMULATED
 
     if isinstance(array, int | np.integer):
         yield int(array)
         return
+    assert not isinstance(array, float)  # refused before
     if not isinstance(array, np.ndarray):
         yield _data(array)
         return
@@ -237,7 +254,7 @@ def _room(nbytes: int, windows: list[tuple[int, int]]) -> Iterator[int]:
         yield _data(room)
 
 
-def _data(array: Any) -> int:
+def _data(array: DeviceArray) -> int:
     return int(array.__cuda_array_interface__["data"][0])
 
 

@@ -98,6 +98,8 @@ def _tree(
     if count > 1:
         n, h = k.name("n"), k.name("h")
         k.line(f"{n} = {count}")
+        # Every thread runs every round, since all must come to the barrier; only the work is conditional. Rounded up,
+        # so that of an odd number the middle element stays for the next round.
         with k.block(f"while {n} > 1:"):
             k.line("cuda.syncthreads()")
             k.line(f"{h} = ({n} + 1) >> 1")

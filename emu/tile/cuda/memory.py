@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from emu.tile.cuda.expressions import numpy_name, register
+from emu.tile.cuda.expressions import numba_name, register
 from emu.tile.types import ScalarType
 
-SHARED_BYTES = 48 << 10
-_ALIGNMENT = 8
+SHARED_BYTES = 48 << 10  # what every device grants without being asked
+_ALIGNMENT = 8  # of the widest element, so that each view of shared memory divides evenly
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,12 +152,15 @@ class Hazards:
 
 
 def _differs(done: Iterable[object], pointers: object) -> bool:
+    # By identity: of one tile of pointers each element belongs to one thread, which needs no barrier with itself. Two
+    # tiles with equal addresses may give them to different threads.
     return any(d is None or d is not pointers for d in done)
 
 
 def _overlap(first: Buffer | None, second: Buffer) -> bool:
     if first is None:
         return True
+    # By bytes, not by buffer: memory that was freed is used again while threads may still read it.
     if first.shared != second.shared:
         return False
     return first.start < second.end and second.start < first.end
@@ -190,7 +193,7 @@ class BlockMemory:
         assert start is not None
         buffer = Buffer(shared, start, element, size)
         if shared:
-            self.views[buffer.view] = numpy_name(element)
+            self.views[buffer.view] = numba_name(element)
         return buffer
 
     def give(self, buffer: Buffer) -> None:

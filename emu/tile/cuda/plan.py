@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from emu.tile import ops
@@ -212,12 +213,17 @@ class _Planner:
         is_inline = tiles and not any(r in self.plan.materialized for r in tiles)
         if user.code not in ops.PER_ELEMENT or not is_inline:
             return (user,)  # evaluated in the user's own loop, each element once
+        return self.inline_context(user, position, [contexts[r] for r in tiles])
+
+    @staticmethod
+    def inline_context(
+        user: Operation, position: int, results: Sequence[_Context | None]
+    ) -> _Context | None:
+        """Return the context in which an inline user evaluates an operand, given those of its results."""
         # An inline user evaluates its operand wherever its own results are evaluated.
-        found = {context for context in (contexts[r] for r in tiles) if context is not None}
-        if not found:
-            return None
-        if len(found) > 1:
-            return _SEVERAL
+        found = {context for context in results if context is not None}
+        if len(found) != 1:
+            return _SEVERAL if found else None
         (context,) = found
         if user.code is Code.GATHER and position == 1:
             return context  # the index of a gather is read at the index of its result

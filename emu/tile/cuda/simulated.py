@@ -11,20 +11,24 @@ import math
 import operator
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
-import ml_dtypes
 import numpy as np
 
 from emu.kernels.cuda import simulated as memory
+from emu.tile.cuda.expressions import register
+from emu.tile.cuda.floats import FORMATS
 from emu.tile.types import DTYPES, DType, Kind
 
-_FINFO: Any = ml_dtypes.finfo
+Scalar: TypeAlias = Any
+"""Content of a kernel's register: a NumPy scalar of its dtype, or a bool; literals are Python's numbers."""
+
+DeviceFunction: TypeAlias = Callable[..., Scalar]
+
 _lock = threading.Lock()
-_UINT = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
-def wrap(value: int, dtype: DType) -> Any:
+def wrap(value: int, dtype: DType) -> Scalar:
     """Return the integer of a dtype that is congruent to a Python integer."""
     low = int(value) & ((1 << dtype.bits) - 1)
     if dtype.kind is Kind.INT and low >> (dtype.bits - 1):
@@ -47,7 +51,7 @@ def _shr(a: int, b: int, bits: int) -> int:
     return a >> (b if 0 <= b < bits else bits)
 
 
-_INTEGER: dict[str, Callable[..., int]] = {
+_INTEGER: dict[str, Callable[..., int]] = {  # pyright: ignore[reportAssignmentType]  # of operator's own types
     "neg": operator.neg,
     "not": operator.invert,
     "abs": abs,
@@ -78,7 +82,7 @@ _BOOLEAN: dict[str, Callable[..., bool]] = {
 }
 
 
-def _integer(op: str, dtype: DType) -> Callable[..., Any]:
+def _integer(op: str, dtype: DType) -> DeviceFunction:
     if dtype.kind is Kind.BOOL:
         of_booleans = _BOOLEAN[op]
         return lambda *args: bool(of_booleans(*map(bool, args)))
@@ -91,7 +95,7 @@ def _integer(op: str, dtype: DType) -> Callable[..., Any]:
     return lambda *args: wrap(of_integers(*map(int, args)), dtype)
 
 
-_FLOAT: dict[str, Callable[..., Any]] = {
+_FLOAT: dict[str, DeviceFunction] = {
     "neg": operator.neg,
     "abs": abs,
     "add": operator.add,
@@ -134,39 +138,39 @@ _FLOAT: dict[str, Callable[..., Any]] = {
 _PLAIN = frozenset(("neg", "abs", "add", "sub", "mul", "div", "sqrt"))
 
 
-def _float(op: str, dtype: DType) -> Callable[..., Any]:
-    kind: Any = dtype.numpy.type
+def _float(op: str, dtype: DType) -> DeviceFunction:
+    kind = dtype.numpy.type
     if op == "fma":
         return memory.fma32 if dtype.bits == 32 else memory.fma64
     function = _FLOAT[op]
     inner = kind if op in _PLAIN else np.float64
 
-    def apply(*args: Any) -> Any:
+    def apply(*args: Scalar) -> Scalar:
         with np.errstate(all="ignore"):
             return kind(function(*map(inner, args)))
 
     return apply
 
 
-def _cast(source: DType, target: DType) -> Callable[[Any], Any]:
-    kind: Any = target.numpy.type
+def _cast(source: DType, target: DType) -> Callable[[Scalar], Scalar]:
+    kind = target.numpy.type
     if target.kind is Kind.BOOL:
         return lambda a: bool(a != 0)
     if not source.is_float:
         if target.is_float:
-            whole: Any = np.uint64 if source.name == "u64" else np.int64
+            whole = np.uint64 if source.name == "u64" else np.int64
             return lambda a: whole(int(a)).astype(kind)
         return lambda a: wrap(int(a), target)
     if target.is_float:
 
-        def narrow(a: Any) -> Any:
+        def narrow(a: Scalar) -> Scalar:
             with np.errstate(all="ignore"):
                 return kind(a)
 
         return narrow
-    low, high = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+    low, high = target.limits
 
-    def saturate(a: Any) -> Any:
+    def saturate(a: Scalar) -> Scalar:
         a = float(a)
         if math.isnan(a):
             return kind(0)
@@ -177,7 +181,7 @@ def _cast(source: DType, target: DType) -> Callable[[Any], Any]:
     return saturate
 
 
-def _toward_zero(a: Any) -> Any:
+def _toward_zero(a: Scalar) -> Scalar:
     with np.errstate(all="ignore"):
         near = np.float32(a)
         if np.isfinite(near) and abs(np.float64(near)) > abs(np.float64(a)):
@@ -187,35 +191,35 @@ def _toward_zero(a: Any) -> Any:
         return near
 
 
-def _odd(a: Any) -> Any:
+def _odd(a: Scalar) -> Scalar:
     low = _toward_zero(a)
     if np.float64(low) == np.float64(a) or np.isnan(a):
         return low
     return np.uint32(low.view(np.uint32) | np.uint32(1)).view(np.float32)
 
 
-def _integer_odd(a: Any) -> Any:
+def _integer_odd(a: Scalar) -> Scalar:
     magnitude = abs(int(a))
     if magnitude >= 1 << 53:
         magnitude = (magnitude >> 11 | (magnitude & 0x7FF != 0)) << 11
     return np.float64(-magnitude if a < 0 else magnitude)
 
 
-def _round(dtype: DType) -> Callable[[Any], Any]:
-    kind: Any = dtype.numpy.type
+def _round(dtype: DType) -> Callable[[Scalar], Scalar]:
+    kind = dtype.numpy.type
 
-    def apply(a: Any) -> Any:
+    def apply(a: Scalar) -> Scalar:
         with np.errstate(all="ignore"):
             return np.float32(kind(np.float32(a)))
 
     return apply
 
 
-def _truncate(dtype: DType) -> Callable[[Any], Any]:
-    kind: Any = dtype.numpy.type
-    pattern: Any = _UINT[dtype.bits]
+def _truncate(dtype: DType) -> Callable[[Scalar], Scalar]:
+    kind = dtype.numpy.type
+    pattern = dtype.as_unsigned().numpy
 
-    def apply(a: Any) -> Any:
+    def apply(a: Scalar) -> Scalar:
         with np.errstate(all="ignore"):
             a = np.float32(a)
             near = kind(a)
@@ -229,63 +233,63 @@ def _truncate(dtype: DType) -> Callable[[Any], Any]:
     return apply
 
 
-def _below(bits: Any, dtype: DType) -> Any:
+def _below(bits: Scalar, dtype: DType) -> Scalar:
     return np.asarray(bits - bits.dtype.type(1)).view(dtype.numpy)[()]
 
 
-def _largest(dtype: DType, like: Any) -> Any:
-    return np.copysign(np.float32(_FINFO(dtype.numpy).max), like)
+def _largest(dtype: DType, like: Scalar) -> Scalar:
+    return np.copysign(np.float32(FORMATS[dtype.name].largest), like)
 
 
-def _bits(dtype: DType) -> Callable[[Any], Any]:
-    def apply(a: Any) -> Any:
+def _bits(dtype: DType) -> Callable[[Scalar], Scalar]:
+    def apply(a: Scalar) -> Scalar:
         with np.errstate(all="ignore"):
-            return np.asarray(a).astype(dtype.numpy).view(_UINT[dtype.bits])[()]
+            return np.asarray(a).astype(dtype.numpy).view(dtype.as_unsigned().numpy)[()]
 
     return apply
 
 
-def _from(dtype: DType) -> Callable[[Any], Any]:
-    unsigned: Any = _UINT[dtype.bits]
-    wide: Any = np.float64 if dtype.bits == 64 else np.float32
+def _from(dtype: DType) -> Callable[[Scalar], Scalar]:
+    unsigned = dtype.as_unsigned().numpy.type
+    wide = np.float64 if dtype.bits == 64 else np.float32
     mask = (1 << dtype.bits) - 1
 
-    def apply(bits: Any) -> Any:
+    def apply(bits: Scalar) -> Scalar:
         return wide(np.asarray(unsigned(int(bits) & mask)).view(dtype.numpy)[()])
 
     return apply
 
 
-def _to_memory(dtype: DType) -> Callable[[Any], int]:
+def _to_memory(dtype: DType) -> Callable[[Scalar], int]:
     bits = _bits(dtype) if dtype.is_float else None
     mask = (1 << dtype.bits) - 1
     return (lambda a: int(bits(a))) if bits else (lambda a: int(a) & mask)
 
 
-def _from_memory(dtype: DType) -> Callable[[int], Any]:
+def _from_memory(dtype: DType) -> Callable[[int], Scalar]:
     if dtype.is_float:
         return _from(dtype)
     return (lambda b: bool(b)) if dtype.kind is Kind.BOOL else (lambda b: wrap(b, dtype))
 
 
-def _load(dtype: DType) -> Callable[[Any], Any]:
+def _load(dtype: DType) -> Callable[[Scalar], Scalar]:
     raw = getattr(memory, f"load_{dtype.bytes * 8}")
     convert = _from_memory(dtype)
     return lambda address: convert(raw(int(address)))
 
 
-def _store(dtype: DType) -> Callable[[Any, Any], None]:
+def _store(dtype: DType) -> Callable[[Scalar, Scalar], None]:
     raw = getattr(memory, f"store_{dtype.bytes * 8}")
     convert = _to_memory(dtype)
     return lambda address, value: raw(int(address), convert(value))
 
 
-def _atomic(kind: str, dtype: DType) -> Callable[..., Any]:
+def _atomic(kind: str, dtype: DType) -> DeviceFunction:
     load, store = _load(dtype), _store(dtype)
-    register = DTYPES["f32"] if dtype.is_float and dtype.bits < 32 else dtype
-    change = _float(kind, register) if dtype.is_float else _integer(kind, register)
+    held = register(dtype)
+    change = _float(kind, held) if dtype.is_float else _integer(kind, held)
 
-    def update(address: Any, value: Any) -> Any:
+    def update(address: Scalar, value: Scalar) -> Scalar:
         with _lock:
             old = load(address)
             store(address, change(old, value))
@@ -294,10 +298,10 @@ def _atomic(kind: str, dtype: DType) -> Callable[..., Any]:
     return update
 
 
-def _cas(dtype: DType) -> Callable[[Any, Any, Any], Any]:
+def _cas(dtype: DType) -> Callable[[Scalar, Scalar, Scalar], Scalar]:
     load, store, bits = _load(dtype), _store(dtype), _to_memory(dtype)
 
-    def swap(address: Any, expected: Any, new: Any) -> Any:
+    def swap(address: Scalar, expected: Scalar, new: Scalar) -> Scalar:
         with _lock:
             old = load(address)
             if bits(old) == bits(expected):
@@ -307,22 +311,22 @@ def _cas(dtype: DType) -> Callable[[Any, Any, Any], Any]:
     return swap
 
 
-def address(pointer: Any, offset: Any, size: Any) -> Any:
-    """Return a pointer moved by elements of so many bytes."""
+def address(pointer: Scalar, offset: Scalar, size: Scalar) -> Scalar:
+    """Return a pointer moved by a number of elements of some size in bytes."""
     return wrap(int(pointer) + int(offset) * int(size), DTYPES["i64"])
 
 
-def load_ptr(at: Any) -> Any:
+def load_ptr(at: Scalar) -> Scalar:
     """Load a pointer."""
     return wrap(memory.load_64(int(at)), DTYPES["i64"])
 
 
-def store_ptr(at: Any, value: Any) -> None:
+def store_ptr(at: Scalar, value: Scalar) -> None:
     """Store a pointer."""
     memory.store_64(int(at), int(value) & (1 << 64) - 1)
 
 
-_WHOLE: dict[str, Callable[..., Any]] = {
+_WHOLE: dict[str, DeviceFunction] = {
     "address": address,
     "load_ptr": load_ptr,
     "store_ptr": store_ptr,
@@ -334,7 +338,7 @@ _WHOLE: dict[str, Callable[..., Any]] = {
 
 
 @functools.cache
-def make(name: str) -> Any:
+def make(name: str) -> Scalar:
     """Return the function of a name; the names are those of :mod:`emu.tile.cuda.functions`.
 
     Raises:

@@ -15,7 +15,7 @@ from emu.tile.passes.inline import Inline
 from emu.tile.passes.rewriter import Pass
 
 DEFAULT: tuple[Pass, ...] = (Inline(), FoldConstants(), CommonSubexpressions(), DeadCode())
-"""What compilers apply first; the kernel is alone in its module afterwards."""
+"""Passes that compilers apply first; afterwards the kernel is alone in its module."""
 
 
 def simplify(module: Module, passes: tuple[Pass, ...] = DEFAULT) -> Module:

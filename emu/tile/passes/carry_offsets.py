@@ -17,7 +17,7 @@ from emu.tile.types import I64, DType, Kind, Pointer, Tile, element_of
 
 @dataclass(frozen=True)
 class CarryOffsets:
-    """Rewrite FOR and WHILE loops whose carried tiles of pointers or integers move evenly."""
+    """Rewrite FOR loops whose carried tiles of pointers or integers move evenly."""
 
     def apply(self, module: Module) -> None:
         """Rewrite all functions of a module in place."""
@@ -69,7 +69,7 @@ def _movement(yielded: Value, carried: Value) -> Value | int | None:
             return None
         first, second = second, first
     amount = _constant(second)
-    if owner.code is Code.SUB:
+    if owner.code is Code.SUB:  # of a scalar the negative would have to be computed
         return None if amount is None else -amount
     return _uniform(second) if amount is None else amount
 
@@ -95,12 +95,15 @@ def _rewrite(loop: Operation) -> tuple[list[Operation], list[Operation]]:
             continue
         initial, element = operands[3 + n], element_of(carried.type)
         type_: DType = I64 if isinstance(element, Pointer) else element
+        # The carried tile and the loop's result stay the same Values, so that their users need no change: they are
+        # redefined as ``initial + offset``, inside of the loop and behind it.
         offset, last = Value(type_), Value(type_, loop)
         operands[3 + n] = before.constant(0, type_)
         body.arguments[1 + n] = offset
         _define(inside, carried, initial, offset)
         _define(after, results[n], initial, last)
         results[n] = last
+        # At the end of the body: the amount may be computed in it, and differ from round to round.
         step = amount if isinstance(amount, Value) else end.constant(amount, type_)
         yielded[n] = end.binary(Code.ADD, offset, end.cast(step, type_))
     loop.operands, loop.results, terminator.operands = (

@@ -5,10 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
 
 from emu.tile import ops
-from emu.tile.ir import Function, Module, Operation, Region, Value
+from emu.tile.ir import Attribute, Function, Module, Operation, Region, Value
 from emu.tile.passes.rewriter import Rewriter
 
 
@@ -24,7 +23,7 @@ class CommonSubexpressions:
         return _Merger().module(module)
 
 
-def _exact(value: Any) -> Hashable:
+def _exact(value: Attribute) -> Hashable:
     """Return a key that distinguishes attributes: 1, 1.0 and True; 0.0 and -0.0."""
     if isinstance(value, float):
         return struct.pack("<d", value)

@@ -71,6 +71,8 @@ class _Needed:
 
     def _need(self, operation: Operation | None) -> None:
         """Mark an operation, those around it, and the operands that it needs in any case."""
+        # A FOR needs its bounds, but what it carries value by value (``_follow``); an IF its condition. A WHILE is
+        # needed as a whole: any of its values may decide when it ends.
         while operation is not None and operation not in self.operations:
             self.operations.add(operation)
             if operation.code is Code.FOR:
@@ -95,6 +97,7 @@ class _Needed:
         self._need(owner)
         if owner.code is Code.FOR and number >= 0:
             region = owner.regions[0]
+            # A carried value stands for four: initial, in the body, yielded, left behind. All or none are needed.
             self._use(owner.operands[3 + number], region.arguments[1 + number])
             self._use(owner.results[number], region.terminator.operands[number])
         elif owner.code is Code.IF:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from emu.tile import ops
-from emu.tile.ir import Module, Operation, Value
+from emu.tile.ir import Module, Operation, Region, Value
 from emu.tile.ops import Code
 from emu.tile.passes.rewriter import Rewriter
 from emu.tile.reference.elementwise import ELEMENTWISE, constant
@@ -32,12 +31,13 @@ class FoldConstants:
             return _Folder().module(module)
 
 
-def value_of(value: Value) -> Any:
+def value_of(value: Value) -> bool | float | None:
     """Return the number of a constant, or ``None``."""
     owner = value.owner
     if owner is None or owner.code is not Code.CONSTANT:
         return None
-    return owner.attributes["value"]
+    number: bool | float = owner.attributes["value"]
+    return number
 
 
 class _Folder(Rewriter):
@@ -55,7 +55,7 @@ class _Folder(Rewriter):
         else:
             self._computed(operation, operands)
 
-    def _branch(self, operation: Operation, region: Any) -> None:
+    def _branch(self, operation: Operation, region: Region) -> None:
         for inner in region.operations[:-1]:
             self.operation(inner)
         given = self.mapped(region.terminator.operands)
@@ -81,13 +81,15 @@ def _folded(operation: Operation, operands: Sequence[Value]) -> bool | float | N
     if any(n is None for n in numbers):
         return None
     if operation.code in ops.UNIFORM_SHAPES:
-        return numbers[0]  # type: ignore[no-any-return]  # of an attribute
+        return numbers[0]
     if not all(isinstance(element_of(v.type), DType) for v in (*operands, operation.result)):
         return None
+    # The reference computes it: so a program means the same whether it was folded or not.
     arrays = [constant(v.owner) for v in operands if v.owner is not None]
     result = ELEMENTWISE[operation.code](operation, *arrays)
     number = result.astype(np.float64) if operation.result.dtype.is_float else result
     found = number.item()
+    # Which NaN comes out depends on the CPU and the operation.
     return None if isinstance(found, float) and math.isnan(found) else found
 
 
@@ -123,6 +125,7 @@ def _same(operation: Operation, operands: Sequence[Value]) -> Value | None:
         return operands[0] if value_of(operands[1]) == 0 else None
     if code is Code.SELECT:
         return _selected(operands)
+    # Not of floats: x + 0 changes -0, x * 0 is no 0 for NaN, and x * 1 quiets a signaling NaN.
     if code in ops.BINARY and not operation.result.dtype.is_float:
         return _neutral(code, operation.result.dtype, operands)
     return None
@@ -154,7 +157,9 @@ def _neutral(code: Code, dtype: DType, operands: Sequence[Value]) -> Value | Non
     return second if code is Code.OR and dtype == I1 and numbers[1] else None
 
 
-def _masked(dtype: DType, operands: Sequence[Value], numbers: tuple[Any, Any]) -> Value | None:
+def _masked(
+    dtype: DType, operands: Sequence[Value], numbers: tuple[float | None, float | None]
+) -> Value | None:
     """Simplify AND with all bits, or with none."""
     all_bits = -1 if dtype.is_signed else 2**dtype.bits - 1
     for this, other, number in zip(operands, reversed(operands), numbers, strict=True):

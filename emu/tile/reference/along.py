@@ -15,7 +15,7 @@ Combine = Callable[[Sequence[Array]], Sequence[Array]]
 """Evaluates the region for arguments (those of one side, then of the other)."""
 
 
-def vectorisable(region: Region) -> bool:
+def _is_vectorisable(region: Region) -> bool:
     """Return whether a region can be evaluated for many elements at once."""
     plain = ops.ELEMENTWISE | {Code.CONSTANT, Code.YIELD}
     return all(operation.code in plain for operation in region.operations)
@@ -38,7 +38,7 @@ def _lane_by_lane(combine: Combine) -> Combine:
 def _prefixes(operation: Operation, tiles: Sequence[Array], combine: Combine) -> list[list[Array]]:
     """Return the combination of all elements up to each step along the axis."""
     axis = operation.attributes["axis"]
-    if not vectorisable(operation.regions[0]):
+    if not _is_vectorisable(operation.regions[0]):
         combine = _lane_by_lane(combine)
     steps = range(tiles[0].shape[axis])
     if operation.attributes.get("reverse", False):

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from emu.tile.ir import Operation
 from emu.tile.ops import Code
 from emu.tile.reference.rounding import (
-    NARROW,
     Array,
     bits_of,
     computing,
@@ -28,7 +27,7 @@ from emu.tile.types import F64, I1, DType, Pointer, ScalarType, element_of
 Pure: TypeAlias = Callable[..., Array]
 
 
-def numpy_dtype(type_: ScalarType) -> np.dtype[Any]:
+def numpy_dtype(type_: ScalarType) -> np.dtype[np.generic]:
     """Return NumPy's dtype of values of a scalar type; pointers are u64."""
     return np.dtype(np.uint64) if isinstance(type_, Pointer) else type_.numpy
 
@@ -46,18 +45,18 @@ def _numeric(dtype: DType, x: Array) -> Array:
     return np.asarray(x.astype(np.uint8)) if dtype == I1 else computing(x)
 
 
-def _finish(dtype: DType, x: Any) -> Array:
+def _finish(dtype: DType, x: Array) -> Array:
     """Round or wrap a result to its dtype."""
     x = np.asarray(x)
     if dtype == I1:
         return np.asarray(x & 1 != 0)
-    return to_float(x, dtype) if dtype in NARROW else np.asarray(x.astype(dtype.numpy))
+    return to_float(x, dtype) if dtype.is_narrow else np.asarray(x.astype(dtype.numpy))
 
 
 # ---- one operand
 
 
-def _unary(function: Callable[[Any], Any]) -> Pure:
+def _unary(function: Callable[[Array], Array]) -> Pure:
     def apply(operation: Operation, x: Array) -> Array:
         dtype = _dtype(operation)
         return _finish(dtype, function(_numeric(dtype, x)))
@@ -65,7 +64,7 @@ def _unary(function: Callable[[Any], Any]) -> Pure:
     return apply
 
 
-def _float_unary(function: Callable[[Any], Any]) -> Pure:
+def _float_unary(function: Callable[[Array], Array]) -> Pure:
     """Compute f32 and narrower in f64, and round to f32 first: narrower dtypes go through f32."""
 
     def apply(operation: Operation, x: Array) -> Array:
@@ -95,7 +94,7 @@ def _erf(x: Array) -> Array:
 # ---- two operands
 
 
-def _binary(function: Callable[[Any, Any], Any]) -> Pure:
+def _binary(function: Callable[[Array, Array], Array]) -> Pure:
     def apply(operation: Operation, a: Array, b: Array) -> Array:
         dtype = _dtype(operation)
         return _finish(dtype, function(_numeric(dtype, a), _numeric(dtype, b)))
@@ -103,7 +102,7 @@ def _binary(function: Callable[[Any, Any], Any]) -> Pure:
     return apply
 
 
-def _float_binary(function: Callable[[Any, Any], Any]) -> Pure:
+def _float_binary(function: Callable[[Array, Array], Array]) -> Pure:
     def apply(operation: Operation, a: Array, b: Array) -> Array:
         dtype = _dtype(operation)
         y = np.asarray(function(a.astype(np.float64), b.astype(np.float64)))
@@ -133,7 +132,9 @@ def _remainder(a: Array, b: Array) -> Array:
     return np.where(b == 0, a, np.fmod(a, safe))
 
 
-def _extremum(number: Any, nan: Any) -> Pure:
+def _extremum(
+    number: Callable[[Array, Array], Array], nan: Callable[[Array, Array], Array]
+) -> Pure:
     def apply(operation: Operation, a: Array, b: Array) -> Array:
         dtype = _dtype(operation)
         function = nan if operation.attributes.get("propagate_nan", False) else number
@@ -142,7 +143,7 @@ def _extremum(number: Any, nan: Any) -> Pure:
     return apply
 
 
-def _bitwise(function: Callable[[Any, Any], Any]) -> Pure:
+def _bitwise(function: Callable[[Array, Array], Array]) -> Pure:
     def apply(operation: Operation, a: Array, b: Array) -> Array:
         return np.asarray(function(a, b))
 
@@ -180,7 +181,7 @@ def _multiply_high(operation: Operation, a: Array, b: Array) -> Array:
     return upper.astype(dtype.numpy)
 
 
-def _comparison(function: Callable[[Any, Any], Any]) -> Pure:
+def _comparison(function: Callable[[Array, Array], Array]) -> Pure:
     def apply(operation: Operation, a: Array, b: Array) -> Array:
         return np.asarray(function(computing(a), computing(b)))
 
@@ -291,4 +292,4 @@ ELEMENTWISE: dict[Code, Pure] = {
     Code.FMA: _fma,
     Code.PTR_ADD: _pointer_add,
 }
-"""What each element-by-element operation means."""
+"""Definition of each element-wise operation."""

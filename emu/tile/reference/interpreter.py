@@ -27,7 +27,7 @@ from emu.tile.ops import Code
 from emu.tile.reference import along, memory, shapes
 from emu.tile.reference.elementwise import ELEMENTWISE, Pure, numpy_dtype
 from emu.tile.reference.rounding import Array, to_float
-from emu.tile.types import DType, Tile, Token, Type, element_of
+from emu.tile.types import U64, DType, Tile, Token, Type, element_of
 
 Triple: TypeAlias = tuple[int, int, int]
 Frame: TypeAlias = dict[Value, Array]
@@ -82,6 +82,7 @@ def run(
             values.append(argument(given, to.type))
         except (TypeError, ValueError, OverflowError) as error:
             raise type(error)(f"arguments[{number}]: {error}") from None
+    # Programs run one after the other: one that waits for a later one never ends here.
     with np.errstate(all="ignore"):
         for z, y, x in itertools.product(*(range(e) for e in reversed(extents))):
             Program(module, (x, y, z), extents, write or sys.stdout.write).call(kernel, values)
@@ -117,14 +118,13 @@ def argument(value: Any, type_: Type) -> Array:
         raise TypeError(f"an argument of type {type_} must be a number, but got {value!r:.60}")
     if isinstance(type_, DType) and type_.is_float:
         return to_float(np.asarray(float(value), np.float64), type_)
-    dtype = numpy_dtype(type_)
-    number = int(value)
-    bounds = (0, 1) if dtype == np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    number = int(value)  # pyright: ignore[reportArgumentType]  # every Real is taken: a Fraction too
+    bounds = (type_ if isinstance(type_, DType) else U64).limits
     if not bounds[0] <= number <= bounds[1]:
         raise ValueError(
             f"an argument of type {type_} must be {bounds[0]} to {bounds[1]}, but got {value}"
         )
-    return np.asarray(number, dtype)
+    return np.asarray(number, numpy_dtype(type_))
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,8 @@ class Program:
 
     def region(self, region: Region, arguments: Sequence[Array], frame: Frame) -> list[Array]:
         """Run a region's operations and return the operands of its terminator."""
+        # One frame for a function and all regions in it: a value is defined anew in each round of a loop, and the
+        # verifier has seen to it that none is read where it is not visible.
         frame.update(zip(region.arguments, arguments, strict=True))
         for operation in region.operations:
             operands = [frame[v] for v in operation.operands]
@@ -175,7 +177,7 @@ ONE_RESULT: dict[Code, Pure] = {
     Code.ATOMIC_RMW: memory.atomic_rmw,
     Code.ATOMIC_CAS: memory.atomic_cas,
 }
-"""What needs the operands' values alone, and has one result."""
+"""Operations that need nothing but the values of their operands, and have one result."""
 
 Results: TypeAlias = Sequence[Array]
 
@@ -199,7 +201,7 @@ def _store(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Res
 
 def _for(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
     """Run a FOR; the index counts without wrapping, even near the limit of its dtype."""
-    start, end, step = (int(x) for x in operands[:3])
+    start, end, step = (int(x) for x in operands[:3])  # Python's, which do not wrap
     if step == 0:
         raise ValueError("the step of a loop must not be 0")
     carried = operands[3:]
@@ -268,4 +270,4 @@ OTHER: dict[Code, Callable[[Program, Operation, list[Array], Frame], Results]] =
     Code.ASSERT: _assert,
     Code.PRINT: _print,
 }
-"""What needs more than the operands' values: the program, memory, regions."""
+"""Operations that need more than the values of their operands: the program, memory, regions."""

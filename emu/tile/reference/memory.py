@@ -7,7 +7,6 @@ order, so that of several stores to one address the last wins, and atomics see t
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ _COMBINING = {
 }
 
 
-def _target(operation: Operation) -> np.dtype[Any]:
+def _target(operation: Operation) -> np.dtype[np.generic]:
     pointer = element_of(operation.operands[0].type)
     assert isinstance(pointer, Pointer)
     return numpy_dtype(pointer.element)
@@ -35,6 +34,7 @@ def _target(operation: Operation) -> np.dtype[Any]:
 
 def _bytes_of(addresses: Array, size: int) -> tuple[Array, Array]:
     """Return a view of the bytes from the first address to the last, and each element's indices."""
+    # One view over the span, of which only the bytes at ``indices`` are touched: the rest may not be mapped.
     first, last = int(addresses.min()), int(addresses.max())
     if first == 0:
         raise ValueError("a pointer must not be null where it is read or written")
@@ -43,7 +43,7 @@ def _bytes_of(addresses: Array, size: int) -> tuple[Array, Array]:
     return np.ctypeslib.as_array(span), offsets[:, None] + np.arange(size)
 
 
-def _read(addresses: Array, dtype: np.dtype[Any]) -> Array:
+def _read(addresses: Array, dtype: np.dtype[np.generic]) -> Array:
     """Return the elements at a list of addresses."""
     view, indices = _bytes_of(addresses, dtype.itemsize)
     raw = view[indices]
@@ -54,6 +54,7 @@ def _read(addresses: Array, dtype: np.dtype[Any]) -> Array:
 
 def _write(addresses: Array, values: Array) -> None:
     view, indices = _bytes_of(addresses, values.dtype.itemsize)
+    # NumPy assigns in order: of several values for one address the last stays.
     view[indices] = np.ascontiguousarray(values)[:, None].view(np.uint8)
 
 
@@ -89,6 +90,7 @@ def atomic_rmw(
     if kind is not Rmw.EXCHANGE:
         scalar = Value(element_of(operation.operands[1].type))
         combining = Operation(_COMBINING[kind], (scalar, scalar), (scalar.type,))
+    # One lane after the other, so that those with one address see each other's updates.
     result = np.zeros(pointer.shape, value.dtype)
     for lane in np.argwhere(_active(pointer, mask)):
         where = tuple(lane)

@@ -12,19 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from emu.tile.types import BF16, F8E4M3FN, F8E5M2, F16, F32, F64, DType
+from emu.tile.types import F32, F64, FROM_NUMPY, DType
 
 Array = np.ndarray[Any, Any]
-
-NARROW = (F16, BF16, F8E4M3FN, F8E5M2)
-"""Dtypes whose arithmetic is done in f32 and rounded after each operation."""
-
-_BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 def bits_of(x: Array) -> Array:
     """Return the elements' bits as unsigned integers of the same width."""
-    return np.ascontiguousarray(x).reshape(x.shape).view(_BITS[x.dtype.itemsize])
+    return np.ascontiguousarray(x).reshape(x.shape).view(f"u{x.dtype.itemsize}")
 
 
 def _to_odd(nearest: Array, error: Array) -> Array:
@@ -64,7 +59,7 @@ def to_float(x: Array, dtype: DType, rounding: str = "rtne") -> Array:
         nearest = np.asarray(x.astype(dtype.numpy))
     else:
         wide = x
-        if x.dtype in (np.int64, np.uint64):
+        if x.dtype in (np.dtype(np.int64), np.dtype(np.uint64)):
             wide = np.asarray(_i64_to_f64_odd(x))
         elif x.dtype.kind in "biu":
             wide = np.asarray(x.astype(np.float64))
@@ -94,16 +89,17 @@ def to_integer(x: Array, dtype: DType) -> Array:
     below = -above if signed else 0.0
     inside = (wide >= below) & (wide < above)
     carrier = np.int64 if signed else np.uint64
-    limits = np.iinfo(dtype.numpy)
+    least, greatest = dtype.limits
     inner = np.where(inside, wide, 0.0).astype(carrier)
-    inner = np.where(wide >= above, carrier(limits.max), inner)
-    inner = np.where(wide < below, carrier(limits.min), inner)
+    inner = np.where(wide >= above, carrier(greatest), inner)
+    inner = np.where(wide < below, carrier(least), inner)
     return np.asarray(inner.astype(dtype.numpy))
 
 
 def computing(x: Array) -> Array:
     """Return narrow floats as f32, in which they are computed; others as they are."""
-    return np.asarray(x.astype(np.float32)) if x.dtype in [d.numpy for d in NARROW] else x
+    dtype = FROM_NUMPY.get(x.dtype)
+    return np.asarray(x.astype(np.float32)) if dtype is not None and dtype.is_narrow else x
 
 
 def fma(a: Array, b: Array, c: Array) -> Array:
@@ -125,7 +121,7 @@ def _fma32(a: Array, b: Array, c: Array) -> Array:
     return np.asarray(_to_odd(total, error).astype(np.float32))
 
 
-def _fma64(a: Any, b: Any, c: Any) -> float:
+def _fma64(a: float, b: float, c: float) -> float:
     if np.isfinite(a) and np.isfinite(b) and not np.isfinite(c):
         return float(c)  # even where the product rounds to the other infinity
     rounded = a * b + c

@@ -21,7 +21,7 @@ def _constant(operation: Operation) -> Array:
 
 def _arange(operation: Operation) -> Array:
     start, end = operation.attributes["start"], operation.attributes["end"]
-    return np.arange(start, end, dtype=np.int64).astype(np.int32)
+    return np.arange(start, end, dtype=np.int64).astype(np.int32)  # ``end`` may be 2**31
 
 
 def _splat(operation: Operation, x: Array) -> Array:
@@ -78,6 +78,7 @@ def _dot(operation: Operation, a: Array, b: Array, c: Array) -> Array:
         a, b, total = (np.asarray(computing(x).astype(wide.numpy)) for x in (a, b, c))
     else:
         a, b, total = a.astype(dtype.numpy), b.astype(dtype.numpy), c
+    # The order of k and the single rounding of each step are part of the meaning: compilers give the same bits.
     for k in range(a.shape[-1]):
         left, right = a[..., :, k, None], b[..., k, None, :]
         total = fma(left, right, total) if dtype.is_float else left * right + total
@@ -113,4 +114,4 @@ SHAPES: dict[Code, Pure] = {
     Code.AFTER: _after,
     Code.JOIN_TOKENS: _join_tokens,
 }
-"""What each of them means, but for SPLIT, which has two results."""
+"""Definition of each of them except SPLIT, which has two results."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from emu.tile.ir import Operation
 from emu.tile.ops import Code
@@ -13,18 +13,18 @@ from emu.tile.rules.demands import (
     whole,
 )
 
-Tests: TypeAlias = dict[str, tuple[Callable[[Any], bool], str]]
+Tests: TypeAlias = dict[str, tuple[Callable[[object], bool], str]]
 
 
-def _truth(value: Any) -> bool:
+def _truth(value: object) -> bool:
     return isinstance(value, bool)
 
 
-def _text(value: Any) -> bool:
+def _text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _wholes(value: Any) -> bool:
+def _wholes(value: object) -> bool:
     return isinstance(value, tuple) and all(map(whole, value))
 
 

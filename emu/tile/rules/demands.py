@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from emu.tile.ir import Operation, Region, Value
 from emu.tile.ops import Code
@@ -94,13 +93,14 @@ def axis_in(o: Operation, rank: int) -> int:
     return axis
 
 
-def whole(value: Any) -> bool:
+def whole(value: object) -> bool:
     """Return whether an attribute is an int."""
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool)  # Python's True is an int
 
 
 def yields(region: Region) -> Sequence[Value]:
     """Return the operands of a region's terminator."""
+    # Rules may be called on whatever was built: a region may even be empty.
     last = region.operations[-1] if region.operations else None
     if last is None or last.code is not Code.YIELD:
         raise Broken("its region must end with yield")

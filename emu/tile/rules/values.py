@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from emu.tile import ops
 from emu.tile.ir import Operation
 from emu.tile.ops import Code
@@ -45,13 +43,7 @@ def constant(o: Operation) -> None:
     if isinstance(element, DType) and element.is_float:
         return
     need(isinstance(value, int), f"a value of {element} must be an int, but got {value!r}")
-    if element == I1:
-        low, high = 0, 1
-    elif isinstance(element, Pointer):
-        low, high = 0, 2**64 - 1
-    else:
-        info = np.iinfo(element.numpy)
-        low, high = int(info.min), int(info.max)
+    low, high = (U64 if isinstance(element, Pointer) else element).limits
     need(low <= value <= high, f"a value of {element} must be {low} to {high}, but got {value}")
 
 

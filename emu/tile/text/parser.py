@@ -6,9 +6,9 @@ import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from emu.tile.ir import Function, Location, Module, Operation, Region, TileError, Value
+from emu.tile.ir import Attribute, Function, Location, Module, Operation, Region, TileError, Value
 from emu.tile.ops import Code
 from emu.tile.text.printer import PLAIN_NAN
 from emu.tile.types import DTYPES, Pointer, ScalarType, Tile, Token, Type
@@ -282,16 +282,16 @@ class Parser:
             raise self._error(f"there is no type {item.text}", item.start)
         return DTYPES[item.text]
 
-    def _attributes(self) -> dict[str, Any]:
+    def _attributes(self) -> dict[str, Attribute]:
         self._expect("{")
         return dict(self._list(self._attribute, "}"))
 
-    def _attribute(self) -> tuple[str, Any]:
+    def _attribute(self) -> tuple[str, Attribute]:
         name = self._word("an attribute's name")
         self._expect("=")
         return name, self._constant()
 
-    def _constant(self) -> Any:
+    def _constant(self) -> Attribute:
         item = self._item
         if self._accept("("):
             return tuple(self._list(self._constant, ")"))

@@ -6,7 +6,6 @@ import math
 import re
 import struct
 from collections.abc import Iterable
-from typing import Any
 
 from emu.tile.ir import Function, Location, Module, Operation, Region, Value, checked_module
 from emu.tile.types import Type
@@ -95,6 +94,7 @@ class Printer:
     def name(self, value: Value) -> str:
         """Return the name of a value, with its percent sign."""
         if value not in self._names:
+            # Names need not be unique. The second of a name gets #1, and values without one share one count.
             count = self._used.get(value.name, 0)
             self._used[value.name] = count + 1
             name = f"{_word(value.name)}#{count}" if count else _word(value.name)
@@ -103,7 +103,7 @@ class Printer:
 
     def _number(self, location: Location) -> int:
         if location not in self._locations:
-            if location.caller is not None:
+            if location.caller is not None:  # first, so that the table only refers back
                 self._number(location.caller)
             self._locations[location] = len(self._locations)
         return self._locations[location]
@@ -129,9 +129,9 @@ def _types(types: Iterable[Type]) -> str:
     return ", ".join(map(str, types))
 
 
-def attribute(value: Any) -> str:
+def attribute(value: object) -> str:
     """Return an attribute's value as text."""
-    if isinstance(value, bool):
+    if isinstance(value, bool):  # before int, which it is as well
         return "true" if value else "false"
     if isinstance(value, int):
         return str(int(value))
@@ -144,7 +144,7 @@ def attribute(value: Any) -> str:
     raise TypeError(f"an attribute must be a number, a string or a tuple, but got {value!r}")
 
 
-def _any_attribute(value: Any) -> str:
+def _any_attribute(value: object) -> str:
     try:
         return attribute(value)
     except TypeError:
@@ -154,5 +154,6 @@ def _any_attribute(value: Any) -> str:
 def _float(value: float) -> str:
     if not math.isnan(value):
         return repr(value)
+    # The payload of a NaN survives printing and parsing: constants keep their bits.
     (bits,) = struct.unpack("<Q", struct.pack("<d", value))
     return "nan" if bits == PLAIN_NAN else f"nan({bits:#x})"

@@ -95,10 +95,11 @@ def describe(value: object) -> tuple[Key, Packed]:
         return found(value)
     torch = load_torch()
     if torch is not None and isinstance(value, torch.Tensor):
+        tensor: Tensor = value
         with guard():
-            if not value.is_cpu:
-                refuse_device(value)
-            return value.dtype, value.data_ptr()
+            if not tensor.is_cpu:
+                refuse_device(tensor)
+            return tensor.dtype, tensor.data_ptr()
     if isinstance(value, np.ndarray):
         return _array(value)
     if isinstance(value, tuple):

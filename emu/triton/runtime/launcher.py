@@ -124,7 +124,7 @@ def extents(grid: object) -> tuple[int, int, int]:
     """
     given = grid if isinstance(grid, (tuple, list)) else (grid,)
     try:
-        found = [operator.index(g) for g in given]
+        found = [operator.index(g) for g in given]  # pyright: ignore[reportArgumentType]  # others raise
     except TypeError:
         raise TypeError(f"grid must be one to three integers, but got {grid!r:.80}") from None
     if not 1 <= len(found) <= 3:

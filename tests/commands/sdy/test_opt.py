@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from emu.commands.sdy.arguments import UsageError, parse_arguments
 from emu.commands.sdy.opt import run_opt, split
 
 PROGRAM = """\
@@ -142,30 +141,6 @@ def test_output_goes_to_a_file(tmp_path: Path) -> None:
     status, out, _ = opt("-o", str(target), text=PROGRAM, tmp_path=tmp_path)
     assert (status, out) == (0, "")
     assert target.read_text().startswith("module {")
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["-sdy-basic-propagat"], "did you mean -sdy-basic-propagate"),
-        (["-sdy-basic-propagate=keep=true"], "has no option 'keep' (it has: keep-sharding-rules"),
-        (
-            ["-sdy-basic-propagate=keep-sharding-rules=maybe"],
-            "must be true or false, but got 'maybe'",
-        ),
-        (["-split-input-file=2"], "'-split-input-file=2' must be true or false"),
-        (["--pass"], "'--pass' needs a value"),
-        (["--pass", "close"], "no pass is called 'close'"),
-        (["--pipeline", "propagation{x=1}"], "sdy-propagation-pipeline has no option 'x'"),
-        (["--pass-pipeline=builtin.module(symbol-dce"], "a ')' is missing"),
-        (["--pass-pipeline=nothing.known(symbol-dce)"], "'nothing.known' holds no passes"),
-        (["a.mlir", "b.mlir"], "one file is read, but got a.mlir and b.mlir"),
-    ],
-)
-def test_a_wrong_line_is_refused_by_name(words: list[str], said: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        parse_arguments(words)
-    assert said in str(caught.value)
 
 
 def test_statuses(tmp_path: Path) -> None:

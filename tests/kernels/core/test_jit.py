@@ -46,7 +46,10 @@ def package(tmp_path):
     for name in ("__init__.py", "__init__.pyi"):
         shutil.copy(ROOT / "emu" / name, kernels.parent)
     (kernels / "core").mkdir()
-    for name in ("annotations.py", "cache_files.py", "cache_folder.py", "environment.py", "jit.py"):
+    for name in (
+        *("annotations.py", "cache_files.py", "cache_folder.py", "environment.py", "jit.py"),
+        "linking.py",
+    ):
         shutil.copy(ROOT / "kernels" / "core" / name, kernels / "core")
     shutil.copy(ROOT / "kernels" / "errors.py", kernels)
     shutil.copy(ROOT / "kernels" / "jit.py", kernels)

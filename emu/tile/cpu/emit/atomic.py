@@ -6,8 +6,6 @@ floats, are loops of compare-and-swap on the bits.
 
 from __future__ import annotations
 
-from typing import Any
-
 from llvmlite import ir
 
 from emu.tile.cpu.emit.frame import Frame
@@ -15,9 +13,11 @@ from emu.tile.cpu.emit.point_reader import Point, PointReader
 from emu.tile.cpu.numeric import elementwise
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.ir import Operation
+from emu.tile.llvm import IrPointer, IrType, Register
 from emu.tile.ops import Code, Rmw
 from emu.tile.types import DType, ScalarType, Tile, element_of
 
+# The strongest order: programs signal each other by atomics, and the data may lie in any other memory.
 _ORDER = "seq_cst"
 _INTEGER = {
     Rmw.ADD: "add",
@@ -46,7 +46,9 @@ def emit_atomic(frame: Frame, reader: PointReader, operation: Operation, point: 
         reader.store_to(frame.memories[result], point, element_of(result.type), old)
 
 
-def emit_one(frame: Frame, builder: ir.IRBuilder, operation: Operation, values: list[Any]) -> Any:
+def emit_one(
+    frame: Frame, builder: ir.IRBuilder, operation: Operation, values: list[Register]
+) -> Register:
     """Emit an atomic operation on registers of one element; return the old value, 0 if masked off."""
     element = element_of(operation.result.type)
     if operation.code is Code.ATOMIC_CAS:
@@ -61,7 +63,7 @@ def emit_one(frame: Frame, builder: ir.IRBuilder, operation: Operation, values: 
     builder.cbranch(mask[0], then, after)
     builder.position_at_end(then)
     old = _modify(frame, builder, kind, element, address, value)
-    last = builder.block
+    last = builder.block  # not ``then``: the loop of a float has added blocks
     builder.branch(after)
     builder.position_at_end(after)
     merged = builder.phi(old.type)
@@ -70,11 +72,11 @@ def emit_one(frame: Frame, builder: ir.IRBuilder, operation: Operation, values: 
     return merged
 
 
-def _bits(element: ScalarType) -> Any:
+def _bits(element: ScalarType) -> IrType:
     return ir.IntType(8 * element.bytes)
 
 
-def to_integer(builder: ir.IRBuilder, element: ScalarType, value: Any) -> Any:
+def to_integer(builder: ir.IRBuilder, element: ScalarType, value: Register) -> Register:
     """Return the bits of a register of one element as an integer."""
     stored = r.to_memory(builder, element, value)
     return (
@@ -82,15 +84,20 @@ def to_integer(builder: ir.IRBuilder, element: ScalarType, value: Any) -> Any:
     )
 
 
-def _from_bits(builder: ir.IRBuilder, element: ScalarType, bits: Any) -> Any:
+def _from_bits(builder: ir.IRBuilder, element: ScalarType, bits: Register) -> Register:
     type_ = r.memory_type(element)
     value = bits if isinstance(type_, ir.IntType) else builder.bitcast(bits, type_)
     return r.from_memory(builder, element, value)
 
 
 def _modify(
-    frame: Frame, builder: ir.IRBuilder, kind: Rmw, element: ScalarType, address: Any, value: Any
-) -> Any:
+    frame: Frame,
+    builder: ir.IRBuilder,
+    kind: Rmw,
+    element: ScalarType,
+    address: Register,
+    value: Register,
+) -> Register:
     pointer = builder.inttoptr(address, ir.PointerType())
     real = isinstance(element, DType) and element.is_float
     if not real or kind is Rmw.EXCHANGE:
@@ -104,10 +111,16 @@ def _modify(
 
 
 def _loop(
-    frame: Frame, builder: ir.IRBuilder, kind: Rmw, element: ScalarType, pointer: Any, value: Any
-) -> Any:
+    frame: Frame,
+    builder: ir.IRBuilder,
+    kind: Rmw,
+    element: ScalarType,
+    pointer: IrPointer,
+    value: Register,
+) -> Register:
     """Compare and swap until no other thread has interfered."""
     type_ = _bits(element)
+    # A plain load will do: if the value is old by now, the first swap fails and brings the present one.
     first = builder.load(pointer, typ=type_)
     first.align = element.bytes
     before, again, done = builder.block, frame.block("again"), frame.block("done")
@@ -126,9 +139,15 @@ def _loop(
 
 
 def _swap(
-    frame: Frame, builder: ir.IRBuilder, element: ScalarType, address: Any, expected: Any, new: Any
-) -> Any:
+    frame: Frame,
+    builder: ir.IRBuilder,
+    element: ScalarType,
+    address: Register,
+    expected: Register,
+    new: Register,
+) -> Register:
     pointer = builder.inttoptr(address, ir.PointerType())
+    # Bits are compared, of floats too: so -0 differs from 0, and a NaN equals itself.
     bits = [to_integer(builder, element, v) for v in (expected, new)]
     pair = builder.cmpxchg(pointer, *bits, _ORDER, _ORDER)
     return _from_bits(builder, element, builder.extract_value(pair, 0))

@@ -9,16 +9,15 @@ results do not change.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
-from typing import Any
 
 from emu.tile import ops
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.loop_nest import RUN
 from emu.tile.cpu.emit.point_reader import ZERO, PointReader
 from emu.tile.cpu.numeric import vector_builder as r
-from emu.tile.cpu.plan.analysis import is_view, source_axis
+from emu.tile.cpu.plan.analysis import Bound, is_view, source_axis
 from emu.tile.ir import Operation, Value
+from emu.tile.llvm import Register
 from emu.tile.ops import Code
 from emu.tile.types import DTYPES, DType, element_of
 
@@ -26,20 +25,7 @@ _I64 = DTYPES["i64"]
 _LESS = frozenset({Code.LT, Code.LE})
 
 
-@dataclass(frozen=True)
-class Bound:
-    """A comparison that is false in all lanes from some index on.
-
-    Attributes:
-        comparison: Comparison of a range, with step 1 along one axis, with a scalar.
-        axis: Axis of the comparison's shape.
-    """
-
-    comparison: Operation
-    axis: int
-
-
-def bound_of(frame: Frame, comparison: Operation) -> Bound | None:
+def _bound_of(frame: Frame, comparison: Operation) -> Bound | None:
     """Return a comparison as a bound; ``None`` if it is none."""
     left, right = sides(comparison)
     element = element_of(left.type)
@@ -80,7 +66,7 @@ class TailAnalysis:
         """Return whether a value is the same in all lanes beyond the bound, along an axis of its shape."""
         key = (value, axis)
         if key not in self._known:
-            self._known[key] = self._look(value, axis)
+            self._known[key] = self._is_uniform(value, axis)
         return self._known[key]
 
     def is_off(self, mask: Value, axis: int) -> bool:
@@ -97,7 +83,7 @@ class TailAnalysis:
             return any(self.is_off(operand, axis) for operand in operation.operands)
         return False
 
-    def _look(self, value: Value, axis: int) -> bool:
+    def _is_uniform(self, value: Value, axis: int) -> bool:
         operation = value.owner
         if self._frame.analysis.step(value, axis) == 0:
             return True
@@ -108,8 +94,10 @@ class TailAnalysis:
         if is_view(operation):
             source = source_axis(operation, axis)
             return source is None or self.is_uniform(operation.operands[0], source)
-        if self.is_off(value, axis):
-            return True
+        return self.is_off(value, axis) or self._is_computed_alike(operation, axis)
+
+    def _is_computed_alike(self, operation: Operation, axis: int) -> bool:
+        """Return whether the lanes beyond the bound give one result, given what their operands are."""
         code = operation.code
         if code is Code.LOAD:
             _, *rest = operation.operands
@@ -122,7 +110,7 @@ class TailAnalysis:
         return False
 
 
-def emit_end(frame: Frame, bound: Bound, extent: int) -> Any:
+def emit_end(frame: Frame, bound: Bound, extent: int) -> Register:
     """Emit the end of the full runs that have a lane within the bound; the first run counts in any case.
 
     Returns:
@@ -158,7 +146,7 @@ def candidates(
     """Return the bounds that a loop may have: of its own masks, and of what it reads."""
     found: dict[Bound, None] = {}
     for comparison in comparisons:
-        bound = bound_of(frame, comparison)
+        bound = _bound_of(frame, comparison)
         if bound is not None:
             found[bound] = None
     for value in read:

@@ -13,8 +13,9 @@ from emu.tile.cpu.emit.loop_nest import RUN
 from emu.tile.cpu.emit.point_reader import Point, PointReader
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.ir import Operation, Region, TileError, Value
+from emu.tile.llvm import IrPointer, Register
 from emu.tile.ops import Code
-from emu.tile.types import DType, Kind, element_of
+from emu.tile.types import DType, Kind, ScalarType, element_of
 
 Registers = list[Any]
 
@@ -38,15 +39,15 @@ class Combiner:
         return self._run(builder, self._region, known, r.lanes_of(left[0].type))
 
     def _run(
-        self, builder: ir.IRBuilder, region: Region, known: dict[Value, Any], lanes: int | None
+        self, builder: ir.IRBuilder, region: Region, known: dict[Value, Register], lanes: int | None
     ) -> Registers:
         for operation in region.operations[:-1]:
             self._one(builder, operation, known, lanes)
         return [self._get(builder, v, known, lanes) for v in region.terminator.operands]
 
     def _get(
-        self, builder: ir.IRBuilder, value: Value, known: dict[Value, Any], lanes: int | None
-    ) -> Any:
+        self, builder: ir.IRBuilder, value: Value, known: dict[Value, Register], lanes: int | None
+    ) -> Register:
         if value in known:
             return known[value]
         return r.splat(builder, self._frame.scalar(value), lanes)  # from outside of the region
@@ -55,7 +56,7 @@ class Combiner:
         self,
         builder: ir.IRBuilder,
         operation: Operation,
-        known: dict[Value, Any],
+        known: dict[Value, Register],
         lanes: int | None,
     ) -> None:
         code = operation.code
@@ -96,7 +97,7 @@ class Combiner:
             scalars = self.emit(builder, scalars, left_over)
         return scalars
 
-    def identity(self, types: Sequence[Any]) -> list[Any] | None:
+    def identity(self, elements: Sequence[ScalarType]) -> list[float] | None:
         """Return the neutral element of the region, if it is known."""
         operations = self._region.operations
         if self.count != 1 or len(operations) != 2:
@@ -104,7 +105,7 @@ class Combiner:
         (operation, end), arguments = operations, self._region.arguments
         if set(operation.operands) != set(arguments) or end.operands[0] is not operation.result:
             return None
-        element = types[0]
+        element = elements[0]
         if not isinstance(element, DType):
             return None
         value = _identity(operation, element)
@@ -114,7 +115,7 @@ class Combiner:
 def _identity(operation: Operation, element: DType) -> float | int | None:
     code, real = operation.code, element.is_float
     if code is Code.ADD:
-        return -0.0 if real else 0
+        return -0.0 if real else 0  # 0.0 would make 0.0 of a sum of -0.0
     if code is Code.MUL:
         return 1
     if code in (Code.OR, Code.XOR):
@@ -122,24 +123,23 @@ def _identity(operation: Operation, element: DType) -> float | int | None:
     if code is Code.AND:
         return -1 if element.kind is not Kind.BOOL else 1
     if code in (Code.MAX, Code.MIN) and real and not operation.attributes.get("propagate_nan"):
-        return float("nan")
+        return float("nan")  # the number wins, whatever it is; an infinity would win over NaN alone
     if code in (Code.MAX, Code.MIN) and element.is_integer:
-        signed, greatest = element.is_signed, (1 << (element.bits - element.is_signed)) - 1
-        least = -greatest - 1 if signed else 0
+        least, greatest = element.limits
         return least if code is Code.MAX else greatest
     return None
 
 
-def _extract(builder: ir.IRBuilder, vector: Any, lane: int) -> Any:
+def _extract(builder: ir.IRBuilder, vector: Register, lane: int) -> Register:
     return builder.extract_element(vector, r.number(r.I32, lane))
 
 
-def _slice(builder: ir.IRBuilder, vector: Any, start: int, count: int) -> Any:
+def _slice(builder: ir.IRBuilder, vector: Register, start: int, count: int) -> Register:
     nothing = ir.Constant(vector.type, ir.Undefined)
     return _shuffle(builder, vector, nothing, range(start, start + count))
 
 
-def _shuffle(builder: ir.IRBuilder, a: Any, b: Any, order: Sequence[int]) -> Any:
+def _shuffle(builder: ir.IRBuilder, a: Register, b: Register, order: Sequence[int]) -> Register:
     mask = ir.Constant(r.vector(r.I32, len(order)), list(order))
     return builder.shuffle_vector(a, b, mask)
 
@@ -162,7 +162,7 @@ class Reduction:
         self._along = self._axis == vector_axis
         self._extent = operation.operands[0].shape[vector_axis]
         self._identity = self._combiner.identity(self._elements)
-        self._running: list[Any] = []
+        self._running: list[IrPointer] = []
         self._done: Registers = []
         full = self._along and self._extent >= RUN
         if full:

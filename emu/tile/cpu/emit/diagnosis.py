@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from llvmlite import ir
 
 from emu.tile import printing
@@ -13,6 +11,7 @@ from emu.tile.cpu.emit.frame import Frame, is_tile
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.reports import Assert, Print
 from emu.tile.ir import Operation
+from emu.tile.llvm import IrPointer, Register
 from emu.tile.types import DType, element_of
 
 
@@ -21,16 +20,16 @@ class Diagnosis:
 
     Args:
         programs: Registers (i32) of the program's numbers x, y, z.
-        table: Register: address (pointer) of what the entry was told.
+        table: Address of the call table.
     """
 
-    def __init__(self, programs: list[Any], table: Any) -> None:
+    def __init__(self, programs: list[Register], table: IrPointer) -> None:
         self.asserts: list[Assert] = []
         self.prints: list[Print] = []
         self._programs = programs
         self._table = table
 
-    def stop_if(self, frame: Frame, operation: Operation, failed: Any) -> None:
+    def stop_if(self, frame: Frame, operation: Operation, failed: Register) -> None:
         """Emit a return that ends the program if an assert failed (i1)."""
         message = str(operation.attributes["message"])
         self.asserts.append(Assert(message, str(operation.location or "unknown place")))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from emu.tile import ops
 from emu.tile.cpu.emit import memory
@@ -27,6 +26,7 @@ from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.plan.reuse import may_overwrite
 from emu.tile.cpu.plan.schedule import Schedule
 from emu.tile.ir import Operation, Region, TileError, Value
+from emu.tile.llvm import IrPointer, Register
 from emu.tile.ops import Code
 from emu.tile.types import DTYPES, DType, element_of
 
@@ -51,7 +51,7 @@ class Slot:
         self.value = value
         self.type_of = type_of
         self.memory: Memory | None = None
-        self.variable: Any = None
+        self.variable: IrPointer | None = None
         if is_tile(type_of):
             self.memory = frame.new_memory(type_of.shape, element_of(type_of.type), type_of)
         else:
@@ -69,7 +69,7 @@ class Emitter:
     """
 
     def __init__(
-        self, frame: Frame, programs: Sequence[Any], diagnosis: Diagnosis, polls: Polls
+        self, frame: Frame, programs: Sequence[Register], diagnosis: Diagnosis, polls: Polls
     ) -> None:
         self._frame = frame
         self._programs = programs

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from llvmlite import ir
 
@@ -13,8 +12,9 @@ from emu.tile.cpu.emit.memory import Memory, Scratch, dense_strides
 from emu.tile.cpu.numeric import elementwise
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.options import Options
-from emu.tile.cpu.plan.analysis import Analysis, is_view, kept_axes
+from emu.tile.cpu.plan.analysis import Analysis, Bound, is_view, kept_axes
 from emu.tile.ir import Operation, Region, Value
+from emu.tile.llvm import IrPointer, IrType, Register
 from emu.tile.ops import Code
 from emu.tile.types import ScalarType, Tile, element_of
 
@@ -28,7 +28,7 @@ class Frame:
         options: As given.
         scratch: Layout of the program's own memory.
         memories: Where values lie that have memory.
-        beyond: Of values with memory: the bounds (``bounds.Bound``) beyond which all lanes are the same.
+        beyond: Of values with memory: the bounds beyond which all lanes are the same.
     """
 
     def __init__(self, function: ir.Function, body: Region, options: Options) -> None:
@@ -38,28 +38,30 @@ class Frame:
         self.analysis = Analysis(body)
         self.options = options
         self.scratch = Scratch()
-        self.scratch_base: Any = None
+        self.scratch_base: IrPointer | None = None
         self.memories: dict[Value, Memory] = {}
-        self.beyond: dict[Value, set[Any]] = {}
+        self.beyond: dict[Value, set[Bound]] = {}
         self._places: dict[Value, tuple[int, int]] = {}
         self._copies: dict[Value, list[tuple[int, int]]] = {}
-        self._scalars: dict[Value, Any] = {}
+        self._scalars: dict[Value, Register] = {}
 
     # ---- registers
 
-    def scalar(self, value: Value) -> Any:
+    def scalar(self, value: Value) -> Register:
         """Return the register of a scalar."""
         return self._scalars[value]
 
-    def set_scalar(self, value: Value, register: Any) -> None:
+    def set_scalar(self, value: Value, register: Register) -> None:
         """Bind a scalar to a register."""
         self._scalars[value] = register
 
-    def variable(self, type_: Any) -> Any:
+    def variable(self, type_: IrType) -> IrPointer:
         """Return the address of a new local variable, which LLVM turns into registers."""
         return self.entry.alloca(type_)
 
-    def apply(self, builder: ir.IRBuilder, operation: Operation, operands: Sequence[Any]) -> Any:
+    def apply(
+        self, builder: ir.IRBuilder, operation: Operation, operands: Sequence[Register]
+    ) -> Register:
         """Emit an element-wise operation on registers."""
         return elementwise.emit(
             builder,
@@ -72,8 +74,8 @@ class Frame:
         )
 
     def convert(
-        self, builder: ir.IRBuilder, source: ScalarType, target: ScalarType, register: Any
-    ) -> Any:
+        self, builder: ir.IRBuilder, source: ScalarType, target: ScalarType, register: Register
+    ) -> Register:
         """Convert registers from one dtype to another."""
         if source == target:
             return register
@@ -87,7 +89,7 @@ class Frame:
         return self.function.append_basic_block(name)
 
     @contextmanager
-    def when(self, condition: Any) -> Iterator[None]:
+    def when(self, condition: Register) -> Iterator[None]:
         """Run the code that is emitted in the ``with`` block only if the condition (i1) is true."""
         then, after = self.block("then"), self.block("after")
         self.builder.cbranch(condition, then, after)
@@ -175,7 +177,7 @@ class Frame:
             strides = (*strides[:axis], -strides[axis], *strides[axis + 1 :])
         return Memory(base, source.element, strides)
 
-    def _moved(self, stored: Memory, elements: int) -> Any:
+    def _moved(self, stored: Memory, elements: int) -> IrPointer:
         offset = r.number(r.I64, elements * stored.element.bytes)
         return self.builder.gep(stored.base, [offset], source_etype=r.BYTE)
 

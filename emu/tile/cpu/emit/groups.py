@@ -12,28 +12,27 @@ copy.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from llvmlite import ir
 
 from emu.tile import ops
 from emu.tile.cpu.emit.atomic import emit_atomic
-from emu.tile.cpu.emit.bounds import Bound, TailAnalysis, candidates, emit_end
+from emu.tile.cpu.emit.bounds import TailAnalysis, candidates, emit_end
 from emu.tile.cpu.emit.combining import Reduction
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.loop_nest import RUN, LoopNest, vector_axis
 from emu.tile.cpu.emit.memory import Memory
 from emu.tile.cpu.emit.point_reader import ORIGIN_RUN, ZERO, Point, PointReader, run_axis
 from emu.tile.cpu.numeric import vector_builder as r
-from emu.tile.cpu.plan.analysis import is_view
+from emu.tile.cpu.plan.analysis import Bound, is_view
 from emu.tile.cpu.plan.schedule import Group
 from emu.tile.ir import Operation, Value
+from emu.tile.llvm import IrPointer, Register
 from emu.tile.ops import Code
 from emu.tile.types import BF16, DTYPES, F16, F32, DType, Pointer, ScalarType, Tile, element_of
 
 _NARROW = frozenset({F16, BF16})
 _I64 = DTYPES["i64"]
-_SIGNED = {bits: DTYPES[f"i{bits}"] for bits in (8, 16, 32, 64)}
 
 
 class GroupEmitter:
@@ -46,8 +45,8 @@ class GroupEmitter:
         self._own = {*group.operations, *kept}
         self._axis = vector_axis(group.shape)
         self._reductions: list[Reduction] = []
-        self._failed: dict[Operation, Any] = {}
-        self._copies: dict[Operation, tuple[Any, Memory]] = {}
+        self._failed: dict[Operation, IrPointer] = {}
+        self._copies: dict[Operation, tuple[Register, Memory]] = {}
 
     def emit(self) -> None:
         """Emit the loop, in two versions if it has assumptions."""
@@ -72,7 +71,7 @@ class GroupEmitter:
         for reduction in self._reductions:
             reduction.finish()
 
-    def failures(self) -> dict[Operation, Any]:
+    def failures(self) -> dict[Operation, IrPointer]:
         """Return the variables (i1) that say whether an ASSERT of the group failed."""
         return self._failed
 
@@ -169,7 +168,9 @@ class GroupEmitter:
 
     # ---- conditions that are checked at run time
 
-    def _holds(self, masks: Sequence[Operation], remainders: Sequence[Operation]) -> Any:
+    def _holds(
+        self, masks: Sequence[Operation], remainders: Sequence[Operation]
+    ) -> Register | None:
         """Return an i1 that says whether all assumptions hold; ``None`` if there are none."""
         if not masks and not remainders:
             return None
@@ -202,7 +203,9 @@ class GroupEmitter:
             holds = builder.and_(holds, condition)
         return holds
 
-    def _range(self, reader: PointReader, value: Value) -> tuple[Any, Any, list[Any]]:
+    def _range(
+        self, reader: PointReader, value: Value
+    ) -> tuple[Register, Register, list[Register]]:
         """Return the least and the greatest element of a regular tile as i64.
 
         The last item lists conditions under which they are right: that no lane wraps.
@@ -215,8 +218,7 @@ class GroupEmitter:
         least, most = _extended(builder, (least, most), steps)
         if not steps or element.bits == 64:
             return least, most, []
-        bits = element.bits - element.is_signed
-        low, high = (-(1 << bits) if element.is_signed else 0), (1 << bits) - 1
+        low, high = element.limits
         return (
             least,
             most,
@@ -228,7 +230,7 @@ class GroupEmitter:
 
     def _steps(
         self, reader: PointReader, value: Value, element: ScalarType
-    ) -> list[tuple[Any, int]]:
+    ) -> list[tuple[Register, int]]:
         """Return the steps of a regular tile as i64 and the extents, of the axes along which it moves."""
         builder, found = reader.builders[0], []
         for axis, extent in enumerate(value.shape):
@@ -241,8 +243,7 @@ class GroupEmitter:
             if isinstance(step, int):
                 step = r.number(r.I64, step)
             elif isinstance(element, DType):
-                signed = _SIGNED[element.bits]
-                step = self._frame.convert(builder, signed, _I64, step)
+                step = self._frame.convert(builder, element.as_signed(), _I64, step)
             found.append((step, extent))
         return found
 
@@ -251,7 +252,7 @@ class GroupEmitter:
     def _find_overlaps(self) -> None:
         frame, seen = self._frame, []
         reader: PointReader | None = None
-        overlaps: dict[Operation, Any] = {}
+        overlaps: dict[Operation, Register] = {}
         for operation in self._group.operations:
             if operation.code is Code.LOAD:
                 seen.append(operation)
@@ -270,7 +271,7 @@ class GroupEmitter:
                 self._copy(load, copy)
             self._copies[load] = (clash, copy)
 
-    def _clash(self, reader: PointReader, load: Operation, store: Operation) -> Any:
+    def _clash(self, reader: PointReader, load: Operation, store: Operation) -> Register:
         builder = reader.builders[0]
         spans, shapes = [], []
         for operation in (load, store):
@@ -418,8 +419,8 @@ class GroupEmitter:
 
 
 def _extended(
-    builder: ir.IRBuilder, span: tuple[Any, Any], steps: Sequence[tuple[Any, int]]
-) -> tuple[Any, Any]:
+    builder: ir.IRBuilder, span: tuple[Register, Register], steps: Sequence[tuple[Register, int]]
+) -> tuple[Register, Register]:
     """Return a span of i64, extended by steps (i64) that are repeated over extents."""
     low, high = span
     for step, extent in steps:
@@ -439,7 +440,7 @@ def copy_tile(frame: Frame, value: Value, target: Memory) -> None:
     LoopNest(frame, value.shape, PointReader(frame, [])).emit(body)
 
 
-def fill(builder: ir.IRBuilder, target: Any, count: int) -> None:
+def fill(builder: ir.IRBuilder, target: IrPointer, count: int) -> None:
     """Set bytes to zero."""
     name = "llvm.memset.p0.i64"
     kinds = (ir.PointerType(), r.BYTE, r.I64, r.BIT)
@@ -449,7 +450,7 @@ def fill(builder: ir.IRBuilder, target: Any, count: int) -> None:
     )
 
 
-def copy_bytes(builder: ir.IRBuilder, target: Any, source: Any, count: int) -> None:
+def copy_bytes(builder: ir.IRBuilder, target: IrPointer, source: IrPointer, count: int) -> None:
     """Copy bytes that do not overlap."""
     kinds = (ir.PointerType(), ir.PointerType(), r.I64, r.BIT)
     function = r.declare(builder, "llvm.memcpy.p0.p0.i64", ir.VoidType(), kinds)

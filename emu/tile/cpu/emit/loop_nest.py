@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from llvmlite import ir
 
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.point_reader import ZERO, Coordinate, Point, PointReader
 from emu.tile.cpu.numeric import vector_builder as r
+from emu.tile.llvm import Register
 
 RUN = 32
-"""PointReader of a full run."""
+"""Lanes of a full run. The bits of sums depend on it: another number is another order of addition."""
 
 
 def vector_axis(shape: tuple[int, ...]) -> int:
@@ -28,11 +28,11 @@ def vector_axis(shape: tuple[int, ...]) -> int:
 
 @dataclass(slots=True)
 class _Loop:
-    index: Any
+    index: Register
     body: ir.Block
     before: ir.IRBuilder
-    start: Any
-    end: Any
+    start: Register
+    end: Register
     step: int
 
 
@@ -61,7 +61,7 @@ class LoopNest:
         shape: tuple[int, ...],
         reader: PointReader,
         single: bool = False,
-        end: Any = None,
+        end: Register | None = None,
     ) -> None:
         self._end = end
         self._frame = frame
@@ -87,6 +87,7 @@ class LoopNest:
                 and returns what emits the work on a run of them.
         """
         reader, shape = self._reader, self._shape
+        # In place, since the reader looks them up by depth: what depends on no inner loop is emitted outside of it.
         reader.builders[:] = [self._frame.builder]
         loops: list[_Loop] = []
         point: list[Coordinate] = [ZERO] * len(shape)
@@ -138,9 +139,11 @@ class LoopNest:
         point[axis] = Coordinate(loop.index, 1, depth + 1)
         body(reader, tuple(point), RUN)
         self._close(loop)
+        # Of this depth, so that what the lanes beyond have in common is computed once, before their loop.
         last = Coordinate(r.number(r.I64, self._shape[axis] - 1), 0, depth)
         point[axis] = last
         work = beyond(reader, tuple(point))
+        # A loop runs at least once: where the bound is the extent, this one must be jumped over.
         before = reader.builders[-1]
         inside, after = self._frame.block("beyond"), self._frame.block("after")
         before.cbranch(before.icmp_signed("<", self._end, extent), inside, after)
@@ -162,7 +165,7 @@ class LoopNest:
         self._reader.count = count
         body(self._reader, tuple(point), None if count == 1 else count)
 
-    def _open(self, start: Any, end: Any, step: int) -> _Loop:
+    def _open(self, start: Register, end: Register, step: int) -> _Loop:
         """Begin a loop from ``start`` to before ``end`` (i64); ``end`` must be greater."""
         builders = self._reader.builders
         before = builders[-1]

@@ -8,11 +8,11 @@ the program's pointers name go through the same few functions.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from llvmlite import ir
 
 from emu.tile.cpu.numeric import vector_builder as r
+from emu.tile.llvm import IrPointer, Register
 from emu.tile.types import ScalarType
 
 _LINE = 64
@@ -29,7 +29,7 @@ class Memory:
         strides: In elements, one an axis; a broadcast axis has 0.
     """
 
-    base: Any
+    base: IrPointer
     element: ScalarType
     strides: tuple[int, ...]
 
@@ -70,6 +70,8 @@ class Scratch:
 
     def give_back(self, offset: int, count: int) -> None:
         """Free an allocation."""
+        # It may be taken again at once: code is emitted in the order in which it runs, so that nothing that is emitted
+        # later may read what is freed here. A loop's carried tiles are therefore held until the loop ends.
         self._free.append((offset, count))
         self._free.sort()
         merged: list[tuple[int, int]] = []
@@ -81,13 +83,18 @@ class Scratch:
         self._free = merged
 
 
-def _all_true(mask: Any, lanes: int) -> Any:
+def _all_true(mask: Register | None, lanes: int) -> Register:
     return mask if mask is not None else r.number(r.vector(r.BIT, lanes), 1)
 
 
 def load_row(
-    builder: ir.IRBuilder, element: ScalarType, address: Any, lanes: int, mask: Any, other: Any
-) -> Any:
+    builder: ir.IRBuilder,
+    element: ScalarType,
+    address: Register,
+    lanes: int,
+    mask: Register | None,
+    other: Register | None,
+) -> Register:
     """Load elements that lie side by side.
 
     Args:
@@ -113,8 +120,13 @@ def load_row(
 
 
 def load_lanes(
-    builder: ir.IRBuilder, element: ScalarType, addresses: Any, lanes: int, mask: Any, other: Any
-) -> Any:
+    builder: ir.IRBuilder,
+    element: ScalarType,
+    addresses: Register,
+    lanes: int,
+    mask: Register | None,
+    other: Register | None,
+) -> Register:
     """Load one element from each of a vector of addresses (i64); otherwise as :func:`load_row`."""
     type_ = r.memory_type(element, lanes)
     pointers = builder.inttoptr(addresses, ir.VectorType(_POINTER, lanes))
@@ -127,8 +139,12 @@ def load_lanes(
 
 
 def load_one(
-    builder: ir.IRBuilder, element: ScalarType, address: Any, mask: Any, other: Any
-) -> Any:
+    builder: ir.IRBuilder,
+    element: ScalarType,
+    address: Register,
+    mask: Register | None,
+    other: Register | None,
+) -> Register:
     """Load one element, unless the mask (i1) is false."""
     if mask is not None:
         one = r.number(r.I32, 0)
@@ -143,7 +159,11 @@ def load_one(
 
 
 def store_row(
-    builder: ir.IRBuilder, element: ScalarType, address: Any, value: Any, mask: Any
+    builder: ir.IRBuilder,
+    element: ScalarType,
+    address: Register,
+    value: Register,
+    mask: Register | None,
 ) -> None:
     """Store the lanes of a register side by side, those whose mask is true."""
     stored = r.to_memory(builder, element, value)
@@ -158,7 +178,11 @@ def store_row(
 
 
 def store_lanes(
-    builder: ir.IRBuilder, element: ScalarType, addresses: Any, value: Any, mask: Any
+    builder: ir.IRBuilder,
+    element: ScalarType,
+    addresses: Register,
+    value: Register,
+    mask: Register | None,
 ) -> None:
     """Store each lane at an address of its own; of equal addresses the last lane stays."""
     stored = r.to_memory(builder, element, value)
@@ -172,7 +196,11 @@ def store_lanes(
 
 
 def store_one(
-    builder: ir.IRBuilder, element: ScalarType, address: Any, value: Any, mask: Any
+    builder: ir.IRBuilder,
+    element: ScalarType,
+    address: Register,
+    value: Register,
+    mask: Register | None,
 ) -> None:
     """Store one element, unless the mask (i1) is false."""
     if mask is not None:

@@ -8,9 +8,9 @@ an inner loop is emitted outside of it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from llvmlite import ir
 
@@ -20,6 +20,7 @@ from emu.tile.cpu.emit.memory import Memory
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.plan.analysis import is_view, kept_axes
 from emu.tile.ir import Operation, Value
+from emu.tile.llvm import Register
 from emu.tile.ops import Code
 from emu.tile.types import DTYPES, DType, Pointer, ScalarType, Tile, element_of
 
@@ -37,7 +38,7 @@ class Coordinate:
         depth: Number of loops around the code that computes it.
     """
 
-    start: Any
+    start: Register
     step: int
     depth: int
 
@@ -47,7 +48,12 @@ _I64_DTYPE = DTYPES["i64"]
 ZERO = Coordinate(r.number(r.I64, 0), 0, 0)
 ORIGIN_RUN = Coordinate(r.number(r.I64, 0), 1, 0)
 
-Point = tuple[Coordinate, ...]
+Point: TypeAlias = tuple[Coordinate, ...]
+
+Stride: TypeAlias = int | Register
+"""Difference from lane to lane: known to the compiler, or a scalar register. Of pointers in bytes."""
+
+_Key: TypeAlias = tuple[Hashable, ...]
 
 
 def run_axis(point: Point) -> int | None:
@@ -85,13 +91,15 @@ class PointReader:
         self.own = frozenset(own)
         self.known_true = frozenset(known_true)
         self.unchanged = frozenset(unchanged)
-        self.copies: dict[Operation, tuple[Any, Memory]] = {}  # loads: i1 that says to read a copy
-        self._memo: dict[tuple[Any, ...], Any] = {}
-        self._alive: list[Any] = []  # what the memo's keys name by id
+        # Of loads: an i1 that says to read a copy, and the copy.
+        self.copies: dict[Operation, tuple[Register, Memory]] = {}
+        self._memo: dict[_Key, Register] = {}
+        self._linear_memo: dict[_Key, tuple[Register, Stride]] = {}
+        self._alive: list[Point] = []  # what the memo's keys name by id
 
     # ---- values
 
-    def read(self, value: Value, point: Point) -> Any:
+    def read(self, value: Value, point: Point) -> Register:
         """Return a value at a point; a vector if the point has a run, even of a uniform value."""
         register = self.read_short(value, point)
         if run_axis(point) is not None and r.lanes_of(register.type) is None:
@@ -100,7 +108,7 @@ class PointReader:
             return r.splat(self.builders[point[axis].depth], register, self.count)
         return register
 
-    def read_short(self, value: Value, point: Point) -> Any:
+    def read_short(self, value: Value, point: Point) -> Register:
         """Return a value at a point, as a scalar if it is known to be the same in every lane."""
         if not isinstance(value.type, Tile):
             return self.frame.scalar(value)
@@ -110,12 +118,6 @@ class PointReader:
             self._alive.append(point)
             self._memo[key] = self._compute(value, point)
         return self._memo[key]
-
-    def keep(self, value: Value, point: Point, register: Any) -> None:
-        """Record the register of a value at a point."""
-        point = self._normal(value, point)
-        self._alive.append(point)
-        self._memo[value, *((id(c.start), c.step) for c in point), self.count] = register
 
     def _normal(self, value: Value, point: Point) -> Point:
         point = tuple(ZERO if n == 1 else c for n, c in zip(value.shape, point, strict=True))
@@ -130,7 +132,7 @@ class PointReader:
         """Return the builder of the outermost loop in which a point is known."""
         return self.builders[max((c.depth for c in point), default=0)]
 
-    def _compute(self, value: Value, point: Point) -> Any:
+    def _compute(self, value: Value, point: Point) -> Register:
         operation = value.owner
         stored = self.frame.memories.get(value)
         if stored is not None and operation not in self.own:
@@ -152,19 +154,18 @@ class PointReader:
             return r.number(r.vector(r.BIT, lanes), 1)
         if operation in self.unchanged:
             return self.read(operation.operands[0], point)
-        if code is Code.GATHER:
-            return self._gather(operation, point)
-        if code is Code.RESHAPE:
-            return self._reshaped(operation, point)
-        if code is Code.CAT:
-            return self._concatenated(operation, point)
-        if code is Code.LOAD:
-            return self.load(operation, point)
-        assert code in ops.ELEMENTWISE, f"{code.name} has no lanes"
-        operands = [self.read(operand, point) for operand in operation.operands]
-        return self.frame.apply(self.builder(point), operation, operands)
+        if code in ops.ELEMENTWISE:
+            operands = [self.read(operand, point) for operand in operation.operands]
+            return self.frame.apply(self.builder(point), operation, operands)
+        emit = {
+            Code.GATHER: self._gather,
+            Code.RESHAPE: self._reshaped,
+            Code.CAT: self._concatenated,
+            Code.LOAD: self.load,
+        }[code]
+        return emit(operation, point)
 
-    def _arange(self, operation: Operation, point: Point, lanes: int | None) -> Any:
+    def _arange(self, operation: Operation, point: Point, lanes: int | None) -> Register:
         builder, (coordinate,) = self.builder(point), point
         type_ = element_of(operation.result.type)
         start = builder.trunc(coordinate.start, r.I32)
@@ -199,7 +200,7 @@ class PointReader:
 
     # ---- memory
 
-    def address(self, stored: Memory, point: Point) -> Any:
+    def address(self, stored: Memory, point: Point) -> Register:
         """Return the address (i64) of the first lane in scratch."""
         builder = self.builder(point)
         address = builder.ptrtoint(stored.base, r.I64)
@@ -209,7 +210,7 @@ class PointReader:
                 address = builder.add(address, builder.mul(c.start, step))
         return address
 
-    def load_from(self, stored: Memory, point: Point, element: ScalarType) -> Any:
+    def load_from(self, stored: Memory, point: Point, element: ScalarType) -> Register:
         """Load from scratch at a point, as registers of a dtype."""
         builder, axis = self.builder(point), run_axis(point)
         address = self.address(stored, point)
@@ -223,7 +224,7 @@ class PointReader:
             value = memory.load_lanes(builder, stored.element, lanes, self.count, None, None)
         return self.frame.convert(builder, stored.element, element, value)
 
-    def store_to(self, stored: Memory, point: Point, element: ScalarType, value: Any) -> None:
+    def store_to(self, stored: Memory, point: Point, element: ScalarType, value: Register) -> None:
         """Write registers of a dtype to scratch at a point."""
         builder, axis = self.builder(point), run_axis(point)
         value = self.frame.convert(builder, element, stored.element, value)
@@ -238,7 +239,7 @@ class PointReader:
             lanes = self.spread(builder, address, stride * stored.element.bytes)
             memory.store_lanes(builder, stored.element, lanes, value, None)
 
-    def spread(self, builder: ir.IRBuilder, start: Any, step: Any) -> Any:
+    def spread(self, builder: ir.IRBuilder, start: Register, step: Stride) -> Register:
         """Return the vector of i64 that begins at ``start`` and goes on by ``step``, int or i64."""
         row = r.splat(builder, start, self.count)
         offsets = r.iota(_I64_DTYPE, self.count)
@@ -246,7 +247,7 @@ class PointReader:
             step = r.number(r.I64, step)
         return builder.add(row, builder.mul(offsets, r.splat(builder, step, self.count)))
 
-    def load(self, operation: Operation, point: Point) -> Any:
+    def load(self, operation: Operation, point: Point) -> Register:
         """Emit a LOAD at a point; return its registers."""
         pointer, *rest = operation.operands
         element = element_of(operation.result.type)
@@ -273,7 +274,7 @@ class PointReader:
 
     def _row(
         self, pointer: Value, point: Point, axis: int, load: Operation | None = None
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Register, Stride]:
         """Return the address of the first lane of a point, and the step in bytes from lane to lane.
 
         It is the address at index 0 of the run's axis, which does not change within a walk along it, plus a
@@ -293,7 +294,7 @@ class PointReader:
     def _is_uniform(self, value: Value, axis: int) -> bool:
         return self.frame.analysis.step(value, axis) == 0
 
-    def _redirected(self, operation: Operation, point: Point, address: Any) -> Any:
+    def _redirected(self, operation: Operation, point: Point, address: Register) -> Register:
         """Return the address from which to load: of the copy, if a store overwrites the original."""
         if operation not in self.copies:
             return address
@@ -304,8 +305,8 @@ class PointReader:
         return self.builder(point).select(overlaps, self.address(copy, point), address)
 
     def _redirected_row(
-        self, operation: Operation, point: Point, start: Any, step: Any
-    ) -> tuple[Any, Any]:
+        self, operation: Operation, point: Point, start: Register, step: Stride
+    ) -> tuple[Register, Stride]:
         overlaps, copy = self.copies[operation]
         axis = run_axis(point)
         assert axis is not None
@@ -340,7 +341,7 @@ class PointReader:
 
     # ---- tiles read elsewhere
 
-    def _gather(self, operation: Operation, point: Point) -> Any:
+    def _gather(self, operation: Operation, point: Point) -> Register:
         source, index = operation.operands
         axis = operation.attributes["axis"]
         builder, stored = self.builder(point), self.frame.memory_of(source)
@@ -366,7 +367,7 @@ class PointReader:
             value = memory.load_lanes(builder, stored.element, addresses, self.count, None, None)
         return self.frame.convert(builder, stored.element, element_of(operation.result.type), value)
 
-    def _linear_index(self, shape: Sequence[int], point: Point) -> Any:
+    def _linear_index(self, shape: Sequence[int], point: Point) -> Register:
         """Return the row-major index of a point; a vector if it has a run."""
         builder, run = self.builder(point), run_axis(point)
         total, steps = r.number(r.I64, 0), memory.dense_strides(tuple(shape))
@@ -376,7 +377,9 @@ class PointReader:
             return total
         return self.spread(builder, total, steps[run] * point[run].step)
 
-    def _pick(self, stored: Memory, shape: Sequence[int], index: Any, point: Point) -> Any:
+    def _pick(
+        self, stored: Memory, shape: Sequence[int], index: Register, point: Point
+    ) -> Register:
         """Return the elements at row-major indices, one per lane or one in all."""
         builder = self.builder(point)
         address, offset = builder.ptrtoint(stored.base, r.I64), r.number(index.type, 0)
@@ -398,7 +401,7 @@ class PointReader:
         addresses = builder.add(r.splat(builder, address, self.count), offset)
         return memory.load_lanes(builder, stored.element, addresses, self.count, None, None)
 
-    def _reshaped(self, operation: Operation, point: Point) -> Any:
+    def _reshaped(self, operation: Operation, point: Point) -> Register:
         (source,) = operation.operands
         stored = self.frame.memory_of(source)
         if stored.strides == memory.dense_strides(source.shape):
@@ -411,7 +414,7 @@ class PointReader:
             self.builder(point), stored.element, element_of(operation.result.type), value
         )
 
-    def _concatenated(self, operation: Operation, point: Point) -> Any:
+    def _concatenated(self, operation: Operation, point: Point) -> Register:
         axis, builder = operation.attributes["axis"], self.builder(point)
         first, second = (self.frame.memory_of(operand) for operand in operation.operands)
         element, run = element_of(operation.result.type), run_axis(point)
@@ -435,7 +438,7 @@ class PointReader:
 
     # ---- steps
 
-    def linear(self, value: Value, point: Point, axis: int) -> tuple[Any, Any]:
+    def linear(self, value: Value, point: Point, axis: int) -> tuple[Register, Stride]:
         """Return a regular value along the run of a point: its first lane, and the step between lanes.
 
         Args:
@@ -446,14 +449,13 @@ class PointReader:
         Returns:
             A scalar of the value's register type, and an int or such a scalar (of pointers: in bytes).
         """
-        key = (value, *((id(c.start), c.step) for c in point), axis, self.count, "linear")
-        if key not in self._memo:
+        key = (value, *((id(c.start), c.step) for c in point), axis, self.count)
+        if key not in self._linear_memo:
             self._alive.append(point)
-            self._memo[key] = self._linear(value, point, axis)
-        found: tuple[Any, Any] = self._memo[key]
-        return found
+            self._linear_memo[key] = self._linear(value, point, axis)
+        return self._linear_memo[key]
 
-    def _linear(self, value: Value, point: Point, axis: int) -> tuple[Any, Any]:
+    def _linear(self, value: Value, point: Point, axis: int) -> tuple[Register, Stride]:
         step = self.frame.analysis.step(value, axis, self.unchanged)
         if step == 0 or point[axis].step == 0:
             alone = moved_to(point, axis, ZERO) if step == 0 else point
@@ -476,8 +478,8 @@ class PointReader:
         return self._combine(builder, operation, parts)
 
     def _combine(
-        self, builder: ir.IRBuilder, operation: Operation, parts: list[tuple[Any, Any]]
-    ) -> tuple[Any, Any]:
+        self, builder: ir.IRBuilder, operation: Operation, parts: list[tuple[Register, Stride]]
+    ) -> tuple[Register, Stride]:
         """Return the first lane and the step of an operation, given those of its operands.
 
         ``Analysis.step`` decides which operations have a step; the cases here are those of ``_step_of``.
@@ -509,49 +511,41 @@ class PointReader:
             return start, self._cast_step(builder, operation, steps[0])
         return start, steps[0]
 
-    def _cast_step(self, builder: ir.IRBuilder, operation: Operation, step: Any) -> Any:
+    def _cast_step(self, builder: ir.IRBuilder, operation: Operation, step: Stride) -> Stride:
         """Return the step of a CAST; steps are signed, whatever the values are."""
         source, target = (element_of(v.type) for v in (operation.operands[0], operation.result))
         if isinstance(step, int) or not isinstance(source, DType) or not isinstance(target, DType):
             return step
-        return self.frame.convert(builder, _as_signed(source), target, step)
+        return self.frame.convert(builder, source.as_signed(), target, step)
 
-    def _widened(self, builder: ir.IRBuilder, element: ScalarType, step: Any) -> Any:
+    def _widened(self, builder: ir.IRBuilder, element: ScalarType, step: Stride) -> Stride:
         """Return a step as i64; steps are signed, whatever the offsets are."""
         if isinstance(step, int):
             return step
         if isinstance(element, DType):
-            return self.frame.convert(builder, _as_signed(element), _I64_DTYPE, step)
+            return self.frame.convert(builder, element.as_signed(), _I64_DTYPE, step)
         return step
 
 
-def _as_signed(element: DType) -> DType:
-    return DTYPES[f"i{element.bits}"]
-
-
-def _is_zero(step: Any) -> bool:
+def _is_zero(step: Stride) -> bool:
     return isinstance(step, int) and step == 0
 
 
-def _add(builder: ir.IRBuilder, a: Any, b: Any) -> Any:
-    if isinstance(a, int) and isinstance(b, int):
-        return a + b
-    if _is_zero(a):
-        return b
-    if _is_zero(b):
-        return a
+def _add(builder: ir.IRBuilder, a: Stride, b: Stride) -> Stride:
     if isinstance(a, int):
-        a = r.number(b.type, a)
+        if isinstance(b, int):
+            return a + b
+        return b if a == 0 else builder.add(r.number(b.type, a), b)
     if isinstance(b, int):
-        b = r.number(a.type, b)
+        return a if b == 0 else builder.add(a, r.number(a.type, b))
     return builder.add(a, b)
 
 
-def _times(builder: ir.IRBuilder, step: Any, factor: Any) -> Any:
+def _times(builder: ir.IRBuilder, step: Stride, factor: Stride) -> Stride:
     """Return a step times an int or a register."""
-    if isinstance(step, int) and isinstance(factor, int):
-        return step * factor
     if isinstance(step, int):
+        if isinstance(factor, int):
+            return step * factor
         return factor if step == 1 else builder.mul(factor, r.number(factor.type, step))
     if isinstance(factor, int):
         return step if factor == 1 else builder.mul(step, r.number(step.type, factor))

@@ -10,8 +10,6 @@ where.
 
 from __future__ import annotations
 
-from typing import Any
-
 from llvmlite import ir
 
 from emu.tile import ops
@@ -21,6 +19,7 @@ from emu.tile.cpu.emit.frame import Frame, is_tile
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.reports import LOOP_CODES, Loop, Read
 from emu.tile.ir import Operation, Region, Value
+from emu.tile.llvm import IrPointer, IrType, Register
 from emu.tile.ops import Code
 from emu.tile.types import DType, Pointer, element_of
 
@@ -35,17 +34,17 @@ _LIGHT, _HEAVY = 256, 16
 _MONOTONIC = 1
 
 
-def word(builder: ir.IRBuilder, base: Any, number: int) -> Any:
+def word(builder: ir.IRBuilder, base: IrPointer, number: int) -> IrPointer:
     """Return the address of a word of a table."""
     return builder.gep(base, [r.number(r.I64, 8 * number)], source_etype=r.BYTE)
 
 
-def read(builder: ir.IRBuilder, base: Any, number: int, type_: Any = r.I64) -> Any:
+def read(builder: ir.IRBuilder, base: IrPointer, number: int, type_: IrType = r.I64) -> Register:
     """Return a word of a table."""
     return builder.load(word(builder, base, number), typ=type_)
 
 
-def write(builder: ir.IRBuilder, base: Any, number: int, value: Any) -> None:
+def write(builder: ir.IRBuilder, base: IrPointer, number: int, value: int | Register) -> None:
     """Set a word of a table."""
     register = r.number(r.I64, value) if isinstance(value, int) else value
     builder.store(register, word(builder, base, number))
@@ -57,40 +56,40 @@ def emit_tick(module: ir.Module) -> ir.Function:
     function.linkage = "internal"
     function.attributes.add("noinline")
     function.attributes.add("optnone")  # it runs seldom, and is compiled with every kernel
-    table, told = function.args
+    table, record = function.args
     begin, running, first, measured, ask = (function.append_basic_block() for _ in range(5))
     builder = ir.IRBuilder(begin)
     now = _clock(module, builder)
-    ended = builder.icmp_signed("==", read(builder, told, call.LOOP), r.number(r.I64, call.ENDED))
+    ended = builder.icmp_signed("==", read(builder, record, call.LOOP), r.number(r.I64, call.ENDED))
     builder.cbranch(ended, ask, running)
     builder.position_at_end(running)
-    asked = read(builder, told, call.ASKED)
-    budget = read(builder, told, call.BUDGET)
+    asked = read(builder, record, call.ASKED)
+    budget = read(builder, record, call.BUDGET)
     builder.cbranch(builder.icmp_signed("==", asked, r.number(r.I64, 0)), first, measured)
     builder.position_at_end(first)
     for which in (call.ASKED, call.SEEN):
-        write(builder, told, which, now)
+        write(builder, record, which, now)
     doubled = builder.shl(budget, r.number(r.I64, 1))
-    write(builder, told, call.BUDGET, doubled)
+    write(builder, record, call.BUDGET, doubled)
     builder.ret(doubled)
     builder.position_at_end(measured)
-    spent = builder.sub(now, read(builder, told, call.SEEN))
-    write(builder, told, call.SEEN, now)
+    spent = builder.sub(now, read(builder, record, call.SEEN))
+    write(builder, record, call.SEEN, now)
     adapted = _adapted(builder, budget, spent)
-    write(builder, told, call.BUDGET, adapted)
+    write(builder, record, call.BUDGET, adapted)
     due = builder.icmp_signed(">=", builder.sub(now, asked), r.number(r.I64, _ASK_NS))
     go_on = function.append_basic_block()
     builder.cbranch(due, ask, go_on)
     builder.position_at_end(go_on)
     builder.ret(adapted)
     builder.position_at_end(ask)
-    write(builder, told, call.ASKED, now)
-    write(builder, told, call.CALLED, 1)
-    _emit_question(function, builder, table, told)
+    write(builder, record, call.ASKED, now)
+    write(builder, record, call.CALLED, 1)
+    _emit_question(function, builder, table, record)
     return function
 
 
-def _clock(module: ir.Module, builder: ir.IRBuilder) -> Any:
+def _clock(module: ir.Module, builder: ir.IRBuilder) -> Register:
     kind = ir.FunctionType(r.I32, [r.I32, _POINTER])
     clock = ir.Function(module, kind, "clock_gettime")
     time = builder.alloca(r.I64, 2)
@@ -99,7 +98,7 @@ def _clock(module: ir.Module, builder: ir.IRBuilder) -> Any:
     return builder.add(seconds, read(builder, time, 1))
 
 
-def _adapted(builder: ir.IRBuilder, budget: Any, spent: Any) -> Any:
+def _adapted(builder: ir.IRBuilder, budget: Register, spent: Register) -> Register:
     """Return the number of rounds until the next read of the clock, given how long the last ones took."""
     few, many = r.number(r.I64, 1), r.number(r.I64, _MOST_ROUNDS)
     more = builder.shl(budget, few)
@@ -111,7 +110,9 @@ def _adapted(builder: ir.IRBuilder, budget: Any, spent: Any) -> Any:
     return builder.select(short, more, builder.select(long, fewer, budget))
 
 
-def _emit_question(function: ir.Function, builder: ir.IRBuilder, table: Any, told: Any) -> None:
+def _emit_question(
+    function: ir.Function, builder: ir.IRBuilder, table: IrPointer, record: IrPointer
+) -> None:
     """Ask Python whether to go on, where the thread's launches ask at all."""
     nobody = ir.Constant(_POINTER, None)
     question, no_answer = (function.append_basic_block() for _ in range(2))
@@ -121,12 +122,12 @@ def _emit_question(function: ir.Function, builder: ir.IRBuilder, table: Any, tol
     kind = ir.FunctionType(ir.VoidType(), [])
     builder.call(r.Callee(read(builder, table, call.GUARD, _POINTER), kind), [])
     asking = ir.FunctionType(r.I64, [r.I64])
-    answer = builder.call(r.Callee(watch, asking), [builder.ptrtoint(told, r.I64)])
+    answer = builder.call(r.Callee(watch, asking), [builder.ptrtoint(record, r.I64)])
     stop = builder.icmp_signed("!=", answer, r.number(r.I64, 0))
-    budget = read(builder, told, call.BUDGET)
+    budget = read(builder, record, call.BUDGET)
     builder.ret(builder.select(stop, r.number(r.I64, 0), budget))
     builder.position_at_end(no_answer)
-    builder.ret(read(builder, told, call.BUDGET))
+    builder.ret(read(builder, record, call.BUDGET))
 
 
 class Polls:
@@ -137,7 +138,7 @@ class Polls:
         tick: The function of :func:`emit_tick`.
     """
 
-    def __init__(self, table: Any, tick: ir.Function) -> None:
+    def __init__(self, table: IrPointer, tick: ir.Function) -> None:
         self.loops: list[Loop] = []
         self._table = table
         self._tick = tick
@@ -145,8 +146,8 @@ class Polls:
     def begin(self, frame: Frame, operation: Operation) -> LoopPoll:
         """Emit the code before a loop."""
         waits = _waited_for(operation)
-        told = frame.entry.alloca(r.I64, call.PAIRS + 2 * len(waits))
-        poll = LoopPoll(frame, operation, self._table, self._tick, told, waits)
+        record = frame.entry.alloca(r.I64, call.PAIRS + 2 * len(waits))
+        poll = LoopPoll(frame, operation, self._table, self._tick, record, waits)
         self.loops.append(poll.loop)
         poll.number = len(self.loops)
         return poll
@@ -159,15 +160,15 @@ class LoopPoll:
         self,
         frame: Frame,
         operation: Operation,
-        table: Any,
+        table: IrPointer,
         tick: ir.Function,
-        told: Any,
+        record: IrPointer,
         waits: list[Operation],
     ) -> None:
         self.number = 0
         self.loop = Loop(str(operation.location or "unknown place"), tuple(map(_read_of, waits)))
         self._frame = frame
-        self._table, self._tick, self._told = table, tick, told
+        self._table, self._tick, self._record = table, tick, record
         self._waits = waits
         self._rounds = _HEAVY if _is_heavy(operation) else _LIGHT
         # Both stay in registers: a loop of few rounds pays for nothing else.
@@ -189,16 +190,16 @@ class LoopPoll:
         builder = ir.IRBuilder(first)
         builder.store(r.number(r.BIT, 1), self._late)
         for which, value in ((call.ASKED, 0), (call.BUDGET, self._rounds), (call.CALLED, 0)):
-            write(builder, self._told, which, value)
+            write(builder, self._record, which, value)
         builder.branch(tick)
         frame.start_block(tick)
         builder = frame.builder
-        write(builder, self._told, call.LOOP, self.number)
-        write(builder, self._told, call.COUNT, len(self._waits))
+        write(builder, self._record, call.LOOP, self.number)
+        write(builder, self._record, call.COUNT, len(self._waits))
         for n, operation in enumerate(self._waits):
             address, bits = self._seen(operation)
-            write(builder, self._told, call.PAIRS + 2 * n, address)
-            write(builder, self._told, call.PAIRS + 2 * n + 1, bits)
+            write(builder, self._record, call.PAIRS + 2 * n, address)
+            write(builder, self._record, call.PAIRS + 2 * n + 1, bits)
         self._ask(again)
         frame.start_block(again)
         frame.builder.branch(head)
@@ -209,18 +210,18 @@ class LoopPoll:
         late, said, after = frame.block("late"), frame.block("said"), frame.block("after")
         frame.builder.cbranch(frame.builder.load(self._late, typ=r.BIT), late, after)
         frame.start_block(late)
-        asked = read(frame.builder, self._told, call.CALLED)
+        asked = read(frame.builder, self._record, call.CALLED)
         frame.builder.cbranch(
             frame.builder.icmp_signed("==", asked, r.number(r.I64, 0)), after, said
         )
         frame.start_block(said)
-        write(frame.builder, self._told, call.LOOP, call.ENDED)
+        write(frame.builder, self._record, call.LOOP, call.ENDED)
         self._ask(after)
         frame.start_block(after)
 
     def _ask(self, go_on: ir.Block) -> None:
         frame = self._frame
-        rounds = frame.builder.call(self._tick, [self._table, self._told])
+        rounds = frame.builder.call(self._tick, [self._table, self._record])
         frame.builder.store(rounds, self._left)
         stop = frame.block("stop")
         frame.builder.cbranch(
@@ -228,7 +229,7 @@ class LoopPoll:
         )
         ir.IRBuilder(stop).ret(r.number(r.I64, LOOP_CODES + self.number))
 
-    def _seen(self, operation: Operation) -> tuple[Any, Any]:
+    def _seen(self, operation: Operation) -> tuple[int | Register, Register]:
         """Return the address that an operation read, or 0, and what was there."""
         frame, builder = self._frame, self._frame.builder
         value = operation.results[0]
@@ -268,15 +269,28 @@ def _is_heavy(operation: Operation) -> bool:
 
 def _waited_for(operation: Operation) -> list[Operation]:
     """Return the operations of a loop whose scalar results come from memory and decide its condition."""
-    before, after = operation.regions
-    own = {id(o): o for region in (before, after) for o in region.operations}
-    around: dict[int, Operation] = {}
-    for outer in own.values():
+    own = [o for region in operation.regions for o in region.operations]
+    # Of nested operations the one that stands in the loop itself counts.
+    outermost = {id(o): o for o in own}
+    for outer in own:
         for region in outer.regions:
-            around.update((id(inner), outer) for inner in _operations(region))
+            outermost.update((id(inner), outer) for inner in _operations(region))
+    deciding = _deciding(operation, outermost)
+    return [o for o in own if id(o) in deciding and _brings(o)]
+
+
+def _deciding(loop: Operation, outermost: dict[int, Operation]) -> set[int]:
+    """Return the ids of the operations of a loop on which its condition depends, in any round.
+
+    Args:
+        loop: A WHILE.
+        outermost: The operation of the loop's regions in which each operation stands, by the latter's id.
+    """
+    before, after = loop.regions
+    # What a carried value comes from is what the other region yields for it.
     carried = dict(zip(before.arguments, after.terminator.operands, strict=False))
     carried.update(zip(after.arguments, before.terminator.operands[1:], strict=False))
-    needed: dict[int, Operation] = {}
+    found: set[int] = set()
     pending, seen = [before.terminator.operands[0]], set[Value]()
     while pending:
         value = pending.pop()
@@ -285,15 +299,12 @@ def _waited_for(operation: Operation) -> list[Operation]:
         seen.add(value)
         if value in carried:
             pending.append(carried[value])
-        found = value.owner
-        if found is None or (id(found) not in own and id(found) not in around):
-            continue
-        found = around.get(id(found), found)
-        if id(found) not in needed:
-            needed[id(found)] = found
-            inner = [o for region in found.regions for o in _operations(region)]
-            pending.extend(v for o in (found, *inner) for v in o.operands)
-    return [o for key, o in own.items() if key in needed and _brings(o)]
+        operation = outermost.get(id(value.owner))
+        if operation is not None and id(operation) not in found:
+            found.add(id(operation))
+            inner = [o for region in operation.regions for o in _operations(region)]
+            pending.extend(v for o in (operation, *inner) for v in o.operands)
+    return found
 
 
 def _brings(operation: Operation) -> bool:

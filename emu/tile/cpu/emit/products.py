@@ -10,7 +10,6 @@ bits depend on no block size and on no CPU that has fused multiply-add. It is th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from llvmlite import ir
 
@@ -20,6 +19,7 @@ from emu.tile.cpu.emit.memory import Memory, dense_strides
 from emu.tile.cpu.native import has_feature
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.ir import Operation, Value
+from emu.tile.llvm import IrPointer, IrType, Register
 from emu.tile.types import F32, F64, I32, I64, DType, ScalarType, element_of
 
 _POINTER = ir.PointerType()
@@ -34,7 +34,7 @@ def _register_tile(element: ScalarType) -> tuple[int, int, int]:
     return 4, 2, 16 // element.bytes
 
 
-def compute_element(operation: Operation) -> DType:
+def _compute_element(operation: Operation) -> DType:
     """Return the dtype in which a DOT multiplies and adds."""
     element = element_of(operation.result.type)
     assert isinstance(element, DType)
@@ -46,8 +46,10 @@ def compute_element(operation: Operation) -> DType:
 def emit_dot(frame: Frame, operation: Operation) -> None:
     """Emit a DOT: into the memory that its result has, or into new memory."""
     a, b, c = operation.operands
-    result, element = operation.result, compute_element(operation)
+    result, element = operation.result, _compute_element(operation)
     stored = frame.remember(result)
+    # The sums lie in the result's own memory if that has their dtype: the result of a DOT that a loop carries may
+    # lie where c lies (``plan.reuse``), and then nothing is copied.
     exact = stored.element == element and stored.strides == dense_strides(result.shape)
     totals = stored if exact else frame.new_copy(c, element)
     if frame.memories.get(c) is not totals:
@@ -58,12 +60,12 @@ def emit_dot(frame: Frame, operation: Operation) -> None:
     n = b.shape[-1]
     matrices = (left, right, totals)
 
-    def one(origins: list[Any], axes: list[int]) -> None:
+    def one(origins: list[IrPointer], axes: list[int]) -> None:
         if axes:
             count = axes[0]
             depth = len(batch) - len(axes)
 
-            def body(index: Any) -> None:
+            def body(index: Register) -> None:
                 moved = [
                     _move(frame, o, index, matrix.strides[depth] * matrix.element.bytes)
                     for o, matrix in zip(origins, matrices, strict=True)
@@ -93,12 +95,12 @@ def _operand(frame: Frame, value: Value, element: DType, rows: bool) -> Memory:
     return copy
 
 
-def _move(frame: Frame, pointer: Any, index: Any, step: int) -> Any:
+def _move(frame: Frame, pointer: IrPointer, index: Register, step: int) -> IrPointer:
     offset = frame.builder.mul(index, r.number(r.I64, step))
     return frame.builder.gep(pointer, [offset], source_etype=r.BYTE)
 
 
-def counted(frame: Frame, count: int, body: Callable[[Any], None]) -> None:
+def counted(frame: Frame, count: int, body: Callable[[Register], None]) -> None:
     """Emit a loop over 0, 1, ... ``count - 1`` (i64)."""
     if count == 1:
         body(r.number(r.I64, 0))
@@ -123,7 +125,7 @@ class _Product:
         self,
         frame: Frame,
         element: DType,
-        origins: list[Any],
+        origins: list[IrPointer],
         matrices: tuple[Memory, Memory, Memory],
         extents: tuple[int, int, int],
     ) -> None:
@@ -141,6 +143,7 @@ class _Product:
             counted(
                 self._frame, panels, lambda i: self._panel(i, width, self._vectors, self._lanes)
             )
+        # The columns that are left take vectors of just that many lanes: nothing beyond a row is touched.
         done = panels * width
         if rest >= self._lanes:
             self._panel_at(done, 1, self._lanes)
@@ -151,16 +154,16 @@ class _Product:
     def _panel_at(self, column: int, vectors: int, lanes: int) -> None:
         self._rows_of(r.number(r.I64, column), vectors, lanes)
 
-    def _panel(self, index: Any, width: int, vectors: int, lanes: int) -> None:
+    def _panel(self, index: Register, width: int, vectors: int, lanes: int) -> None:
         self._rows_of(self._frame.builder.mul(index, r.number(r.I64, width)), vectors, lanes)
 
-    def _rows_of(self, column: Any, vectors: int, lanes: int) -> None:
+    def _rows_of(self, column: Register, vectors: int, lanes: int) -> None:
         size = self._element.bytes
         b = _move(self._frame, self._origins[1], column, size)
         c = _move(self._frame, self._origins[2], column, size)
         blocks, rest = divmod(self._m, self._rows)
 
-        def block(index: Any) -> None:
+        def block(index: Register) -> None:
             row = self._frame.builder.mul(index, r.number(r.I64, self._rows))
             self._tile(row, self._rows, b, c, vectors, lanes)
 
@@ -169,7 +172,9 @@ class _Product:
         if rest:
             self._tile(r.number(r.I64, blocks * self._rows), rest, b, c, vectors, lanes)
 
-    def _tile(self, row: Any, rows: int, b: Any, c: Any, vectors: int, lanes: int) -> None:
+    def _tile(
+        self, row: Register, rows: int, b: IrPointer, c: IrPointer, vectors: int, lanes: int
+    ) -> None:
         frame, size = self._frame, self._element.bytes
         a = _move(frame, self._origins[0], row, self._a.strides[-2] * size)
         c = _move(frame, c, row, self._c.strides[-2] * size)
@@ -179,6 +184,7 @@ class _Product:
             for i in range(rows)
             for j in range(vectors)
         ]
+        # All of the block before k begins, and back after it ends: no sum is in memory meanwhile.
         sums = [self._load(place, type_) for place in places]
         before, loop, after = frame.builder.block, frame.block("k"), frame.block("after")
         frame.builder.branch(loop)
@@ -202,8 +208,14 @@ class _Product:
             frame.builder.store(value, place).align = size
 
     def _step(
-        self, k: Any, totals: list[Any], at: tuple[Any, Any], rows: int, vectors: int, type_: Any
-    ) -> list[Any]:
+        self,
+        k: Register,
+        totals: list[Register],
+        at: tuple[IrPointer, IrPointer],
+        rows: int,
+        vectors: int,
+        type_: IrType,
+    ) -> list[Register]:
         frame, size = self._frame, self._element.bytes
         a = _move(frame, at[0], k, self._a.strides[-1] * size)
         b = _move(frame, at[1], k, self._b.strides[-2] * size)
@@ -219,20 +231,22 @@ class _Product:
             ]
         return new
 
-    def _multiply_add(self, a: Any, b: Any, total: Any) -> Any:
+    def _multiply_add(self, a: Register, b: Register, total: Register) -> Register:
         builder = self._frame.builder
         if not self._element.is_float:
             return builder.add(total, builder.mul(a, b))
         if not has_feature("fma") and not has_feature("neon"):
-            return builder.fadd(total, builder.fmul(a, b))
+            return builder.fadd(
+                total, builder.fmul(a, b)
+            )  # rounds twice: other bits than elsewhere
         return r.intrinsic(builder, "fma", (a, b, total))
 
-    def _offset(self, pointer: Any, offset: int) -> Any:
+    def _offset(self, pointer: IrPointer, offset: int) -> IrPointer:
         if not offset:
             return pointer
         return self._frame.builder.gep(pointer, [r.number(r.I64, offset)], source_etype=r.BYTE)
 
-    def _load(self, pointer: Any, type_: Any) -> Any:
+    def _load(self, pointer: IrPointer, type_: IrType) -> Register:
         value = self._frame.builder.load(pointer, typ=type_)
         value.align = self._element.bytes
         return value

@@ -7,8 +7,6 @@ another axis, rows are combined one after the other, lane by lane.
 
 from __future__ import annotations
 
-from typing import Any
-
 from llvmlite import ir
 
 from emu.tile.cpu.emit.combining import Combiner, Registers
@@ -17,6 +15,7 @@ from emu.tile.cpu.emit.loop_nest import RUN, LoopNest, vector_axis
 from emu.tile.cpu.emit.point_reader import Coordinate, Point, PointReader, moved_to, run_axis
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.ir import Operation
+from emu.tile.llvm import Register
 from emu.tile.types import element_of
 
 
@@ -29,7 +28,7 @@ def emit_scan(frame: Frame, operation: Operation) -> None:
     if in_runs and extent > 1 and all(source.strides[axis] == 1 for source in sources):
         _RowScan(frame, operation).emit()
     else:
-        _scan_across(frame, operation)
+        _AcrossScan(frame, operation).emit()
 
 
 class _RowScan:
@@ -92,11 +91,11 @@ class _RowScan:
         return values
 
     def _before(self, lane: int, distance: int) -> int:
-        """Return the lane that comes so many places before another; -1 if there is none."""
+        """Return the lane that comes ``distance`` places before another; -1 if there is none."""
         other = lane + distance if self._reverse else lane - distance
         return other if 0 <= other < self._count else -1
 
-    def _with_before(self, builder: ir.IRBuilder, number: Any, values: Registers) -> Registers:
+    def _with_before(self, builder: ir.IRBuilder, number: Register, values: Registers) -> Registers:
         """Combine a run with all runs before it."""
         types = [r.register_type(e) for e in self._elements]
         old = [builder.load(v, typ=t) for v, t in zip(self._carried, types, strict=True)]
@@ -110,56 +109,60 @@ class _RowScan:
         return values
 
 
-def _scan_across(frame: Frame, operation: Operation) -> None:
-    """Scan along an axis one index after the other, the other axes in runs of lanes."""
-    axis: int = operation.attributes["axis"]
-    shape = operation.results[0].shape
-    combiner = Combiner(frame, operation.regions[0])
-    elements = [element_of(v.type) for v in operation.operands]
-    sources = [frame.memory_of(v) for v in operation.operands]
-    targets = [frame.remember(v) for v in operation.results]
-    order = [axis, *(a for a in range(len(shape)) if a != axis)]
+class _AcrossScan:
+    """A scan along an axis one index after the other, the other axes in runs of lanes."""
 
-    def place(point: Point) -> Point:
-        turned = dict(zip(order, point, strict=True))
-        return tuple(turned[a] for a in range(len(shape)))
+    def __init__(self, frame: Frame, operation: Operation) -> None:
+        self._frame = frame
+        self._axis: int = operation.attributes["axis"]
+        self._reverse = bool(operation.attributes.get("reverse"))
+        self._shape = operation.results[0].shape
+        self._combiner = Combiner(frame, operation.regions[0])
+        self._elements = [element_of(v.type) for v in operation.operands]
+        self._sources = [frame.memory_of(v) for v in operation.operands]
+        self._targets = [frame.remember(v) for v in operation.results]
+        # The nest walks the scanned axis in its outermost loop, so that each index finds the one before it done.
+        self._order = [self._axis, *(a for a in range(len(self._shape)) if a != self._axis)]
 
-    def reversed_point(reader: PointReader, point: Point) -> Point:
-        if not operation.attributes.get("reverse"):
+    def emit(self) -> None:
+        shape = tuple(self._shape[a] for a in self._order)
+        one_chain = all(n == 1 for n in shape[1:])
+        reader = PointReader(self._frame, [])
+        LoopNest(self._frame, shape, reader, single=one_chain).emit(self._body)
+
+    def _place(self, point: Point) -> Point:
+        """Return the point of the tile for one of the nest."""
+        turned = dict(zip(self._order, point, strict=True))
+        return tuple(turned[a] for a in range(len(self._shape)))
+
+    def _in_direction(self, reader: PointReader, point: Point) -> Point:
+        """Return a point of the nest, counted from the end in a reverse scan."""
+        if not self._reverse:
             return point
         c = point[0]
-        last = r.number(r.I64, shape[axis] - 1)
+        last = r.number(r.I64, self._shape[self._axis] - 1)
         start = reader.builders[c.depth].sub(last, c.start)
         return (Coordinate(start, -c.step, c.depth), *point[1:])
 
-    def before(reader: PointReader, point: Point) -> Point:
-        c = point[0]
-        back = r.number(r.I64, 1 if operation.attributes.get("reverse") else -1)
-        start = reader.builders[c.depth].add(c.start, back)
-        return (Coordinate(start, c.step, c.depth), *point[1:])
-
-    def body(reader: PointReader, point: Point, count: int | None) -> None:
-        here = reversed_point(reader, point)
+    def _body(self, reader: PointReader, point: Point, count: int | None) -> None:
+        elements = self._elements
+        here = self._in_direction(reader, point)
         builder = reader.builders[-1]
-        at = place(here)
-        values = [reader.load_from(m, at, e) for m, e in zip(sources, elements, strict=True)]
+        at = self._place(here)
+        values = [reader.load_from(m, at, e) for m, e in zip(self._sources, elements, strict=True)]
         if run_axis(at) is not None:  # what is broadcast along the run was read once
             values = [
                 v if r.lanes_of(v.type) else r.splat(builder, v, reader.count) for v in values
             ]
         # The first of a chain has none before it: it reads itself, and what that gives is not taken.
         first = builder.icmp_signed("==", point[0].start, r.number(r.I64, 0))
-        previous = before(reader, here)[0]
-        start = builder.select(first, here[0].start, previous.start)
-        there = place((Coordinate(start, previous.step, len(reader.builders) - 1), *here[1:]))
-        old = [reader.load_from(m, there, e) for m, e in zip(targets, elements, strict=True)]
-        mixed = combiner.emit(builder, old, values)
-        for target, element, value, both in zip(targets, elements, values, mixed, strict=True):
-            chosen = builder.select(first, value, both)
-            reader.store_to(target, at, element, chosen)
-
-    turned_shape = tuple(shape[a] for a in order)
-    if all(n == 1 for n in turned_shape[1:]):  # one chain
-        LoopNest(frame, turned_shape, PointReader(frame, []), single=True).emit(body)
-    else:
-        LoopNest(frame, turned_shape, PointReader(frame, [])).emit(body)
+        c = here[0]
+        back = r.number(r.I64, 1 if self._reverse else -1)
+        start = builder.select(first, c.start, reader.builders[c.depth].add(c.start, back))
+        there = self._place((Coordinate(start, c.step, len(reader.builders) - 1), *here[1:]))
+        old = [reader.load_from(m, there, e) for m, e in zip(self._targets, elements, strict=True)]
+        mixed = self._combiner.emit(builder, old, values)
+        for target, element, value, both in zip(
+            self._targets, elements, values, mixed, strict=True
+        ):
+            reader.store_to(target, at, element, builder.select(first, value, both))

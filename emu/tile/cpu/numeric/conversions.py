@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from llvmlite import ir
 
 from emu.tile.cpu.numeric.vector_builder import (
@@ -20,6 +18,7 @@ from emu.tile.cpu.numeric.vector_builder import (
     number,
     register_type,
 )
+from emu.tile.llvm import IrType, Register
 from emu.tile.types import (
     BF16,
     F8E4M3FN,
@@ -37,17 +36,14 @@ from emu.tile.types import (
 NEAREST, TOWARD_ZERO = "rtne", "rtz"
 _ODD = "odd"  # inexact results get an odd last bit: rounding once more, to fewer bits, stays one rounding
 
-NARROW = frozenset({F16, BF16, F8E4M3FN, F8E5M2})
-"""Dtypes whose arithmetic is that of f32, rounded after each operation."""
-
 
 def convert(
     builder: ir.IRBuilder,
-    value: Any,
+    value: Register,
     source: ScalarType,
     target: ScalarType,
     rounding: str = NEAREST,
-) -> Any:
+) -> Register:
     """Emit the conversion of a value.
 
     Args:
@@ -85,12 +81,12 @@ def convert(
     return builder.sext(value, type_) if source.is_signed else builder.zext(value, type_)
 
 
-def reinterpret(builder: ir.IRBuilder, value: Any, target: ScalarType) -> Any:
+def reinterpret(builder: ir.IRBuilder, value: Register, target: ScalarType) -> Register:
     """Emit the same bits as another element of the same width."""
     return builder.bitcast(value, register_type(target, lanes_of(value.type)))
 
 
-def widen(lanes: VectorBuilder, value: Any, source: DType) -> Any:
+def widen(lanes: VectorBuilder, value: Register, source: DType) -> Register:
     """Emit the value of any float narrower than f64 as f32; it is exact."""
     build = lanes.builder
     if source == F32:
@@ -114,7 +110,9 @@ def widen(lanes: VectorBuilder, value: Any, source: DType) -> Any:
     return build.select(nan, lanes.f32(float("nan")), result)
 
 
-def narrow(lanes: VectorBuilder, value: Any, target: DType, rounding: str = NEAREST) -> Any:
+def narrow(
+    lanes: VectorBuilder, value: Register, target: DType, rounding: str = NEAREST
+) -> Register:
     """Emit f32 as any float narrower than f64, rounded once."""
     if target == F32:
         return value
@@ -125,7 +123,7 @@ def narrow(lanes: VectorBuilder, value: Any, target: DType, rounding: str = NEAR
     return _to_byte(lanes, value, target, rounding)
 
 
-def narrow_exact(lanes: VectorBuilder, value: Any, target: DType) -> Any:
+def narrow_exact(lanes: VectorBuilder, value: Register, target: DType) -> Register:
     """Emit f32 as a narrower float that is known to have its value (or to be NaN)."""
     if target == BF16:
         build = lanes.builder
@@ -134,17 +132,19 @@ def narrow_exact(lanes: VectorBuilder, value: Any, target: DType) -> Any:
     return narrow(lanes, value, target)
 
 
-def _to_bool(lanes: VectorBuilder, value: Any, source: DType) -> Any:
+def _to_bool(lanes: VectorBuilder, value: Register, source: DType) -> Register:
     build = lanes.builder
     if not source.is_float:
         return build.icmp_unsigned("!=", value, lanes.like(value, 0))
-    if source in NARROW and source != F16:  # bits beside the sign
+    if source.is_narrow and source != F16:  # bits beside the sign
         magnitude = build.and_(value, lanes.like(value, (1 << (source.bits - 1)) - 1))
         return build.icmp_unsigned("!=", magnitude, lanes.like(value, 0))
     return build.fcmp_unordered("!=", value, lanes.like(value, 0.0))
 
 
-def _float_to_integer(lanes: VectorBuilder, value: Any, source: DType, target: DType) -> Any:
+def _float_to_integer(
+    lanes: VectorBuilder, value: Register, source: DType, target: DType
+) -> Register:
     """Clamped, because LLVM's saturating conversion of vectors goes through every lane on its own."""
     build = lanes.builder
     if source != F64:
@@ -166,7 +166,9 @@ def _float_to_integer(lanes: VectorBuilder, value: Any, source: DType, target: D
     return build.select(above, lanes.like(result, (1 << bits) - 1), result)
 
 
-def _integer_to_float(lanes: VectorBuilder, value: Any, source: DType, target: DType) -> Any:
+def _integer_to_float(
+    lanes: VectorBuilder, value: Register, source: DType, target: DType
+) -> Register:
     build = lanes.builder
     convert_ = build.sitofp if source.is_signed else build.uitofp
     if target in (F32, F64):
@@ -190,8 +192,8 @@ def _integer_to_float(lanes: VectorBuilder, value: Any, source: DType, target: D
 
 
 def _float_to_float(
-    lanes: VectorBuilder, value: Any, source: DType, target: DType, rounding: str
-) -> Any:
+    lanes: VectorBuilder, value: Register, source: DType, target: DType, rounding: str
+) -> Register:
     if source == F64:
         return _double_to(lanes, value, target, rounding)
     wide = widen(lanes, value, source)
@@ -200,14 +202,16 @@ def _float_to_float(
     return narrow(lanes, wide, target, rounding)
 
 
-def _double_to(lanes: VectorBuilder, value: Any, target: DType, rounding: str) -> Any:
+def _double_to(lanes: VectorBuilder, value: Register, target: DType, rounding: str) -> Register:
     if target == F32:
         return _truncate(lanes, value, FLOAT, I32, rounding)
     first = TOWARD_ZERO if rounding == TOWARD_ZERO else _ODD
     return narrow(lanes, _truncate(lanes, value, FLOAT, I32, first), target, rounding)
 
 
-def _truncate(lanes: VectorBuilder, value: Any, scalar: Any, bits_of: Any, rounding: str) -> Any:
+def _truncate(
+    lanes: VectorBuilder, value: Register, scalar: IrType, bits_of: IrType, rounding: str
+) -> Register:
     """``fptrunc``, which rounds to nearest, corrected by a unit in the last place for other roundings."""
     build = lanes.builder
     result = build.fptrunc(value, lanes.type(scalar))
@@ -223,7 +227,7 @@ def _truncate(lanes: VectorBuilder, value: Any, scalar: Any, bits_of: Any, round
     return lanes.cast(bits, scalar)
 
 
-def _nearest_even(lanes: VectorBuilder, bits: Any, dropped: int) -> Any:
+def _nearest_even(lanes: VectorBuilder, bits: Register, dropped: int) -> Register:
     """Drop the last bits of the pattern of a float: ties to even, and a carry moves up the exponent."""
     build = lanes.builder
     shift = lanes.like(bits, dropped)
@@ -232,7 +236,7 @@ def _nearest_even(lanes: VectorBuilder, bits: Any, dropped: int) -> Any:
     return build.lshr(rounded, shift)
 
 
-def _to_bfloat(lanes: VectorBuilder, value: Any, rounding: str) -> Any:
+def _to_bfloat(lanes: VectorBuilder, value: Register, rounding: str) -> Register:
     build = lanes.builder
     bits = lanes.cast(value, I32)
     if rounding == TOWARD_ZERO:
@@ -244,7 +248,7 @@ def _to_bfloat(lanes: VectorBuilder, value: Any, rounding: str) -> Any:
     return build.trunc(top, lanes.type(I16))
 
 
-def _to_byte(lanes: VectorBuilder, value: Any, target: DType, rounding: str) -> Any:
+def _to_byte(lanes: VectorBuilder, value: Register, target: DType, rounding: str) -> Register:
     """To fp8: the magnitude passes through a half of the same (or a scaled) exponent, rounded to odd."""
     build = lanes.builder
     pattern = build.lshr(lanes.cast(value, I32), lanes.i32(24))

@@ -8,12 +8,12 @@ LLVM assume that there are no NaN or infinities.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
 from llvmlite import ir
 
 from emu.tile.cpu.numeric import conversions, mathematics
-from emu.tile.cpu.numeric.conversions import NARROW, NEAREST, narrow, narrow_exact, widen
+from emu.tile.cpu.numeric.conversions import NEAREST, narrow, narrow_exact, widen
 from emu.tile.cpu.numeric.mathematics import library
 from emu.tile.cpu.numeric.mathematics.remainder import remainder
 from emu.tile.cpu.numeric.mathematics.shared import by_lane, outlined, unlikely
@@ -23,33 +23,17 @@ from emu.tile.cpu.numeric.vector_builder import (
     FLOAT,
     I64,
     VectorBuilder,
-    constant,
     declare,
-    from_memory,
     intrinsic,
-    iota,
     lanes_of,
     mangle,
-    memory_type,
     number,
-    register_type,
-    splat,
-    to_memory,
     vector,
 )
+from emu.tile.ir import Attribute
+from emu.tile.llvm import Register
 from emu.tile.ops import BINARY, BITWISE, COMPARISONS, FLOAT_BINARY, FLOAT_UNARY, Code
 from emu.tile.types import BF16, F16, F64, U64, DType, Kind, Pointer, ScalarType
-
-__all__ = [
-    "constant",
-    "emit",
-    "from_memory",
-    "iota",
-    "memory_type",
-    "register_type",
-    "splat",
-    "to_memory",
-]
 
 _SIGNS = {
     Code.EQ: "==",
@@ -65,13 +49,13 @@ _EXACT = {Code.FLOOR: "floor", Code.CEIL: "ceil", Code.TRUNC: "trunc", Code.RINT
 def emit(
     builder: ir.IRBuilder,
     code: Code,
-    attributes: Mapping[str, Any],
+    attributes: Mapping[str, Attribute],
     operand_elements: Sequence[ScalarType],
     result_element: ScalarType,
-    values: Sequence[Any],
+    values: Sequence[Register],
     *,
     contract: bool = False,
-) -> Any:
+) -> Register:
     """Emit one element-wise operation.
 
     The builder stays in its block: what needs a branch or a loop lies in a function of its own, which is
@@ -111,13 +95,31 @@ def emit(
     emitter = _emitter(code, dtype)
     if emitter is None:
         raise ValueError(f"code must be an element-wise operation of {dtype}, but got {code.name}")
-    flags = ("contract",) if contract else ()
-    return emitter(lanes, code, dtype, values, attributes, flags)
+    propagate_nan, flags = bool(attributes.get("propagate_nan")), ("contract",) * contract
+    return emitter(_Task(lanes, code, dtype, values, propagate_nan, flags))
 
 
-_Emitter = Callable[
-    [VectorBuilder, Code, DType, Sequence[Any], Mapping[str, Any], tuple[str, ...]], Any
-]
+class _Task(NamedTuple):
+    """An operation to emit, whose operands have one dtype.
+
+    Attributes:
+        lanes: Where the code goes, and how many lanes.
+        code: From the arithmetic part of ``ops.ELEMENTWISE``.
+        dtype: Dtype of the operands; of pointers u64.
+        values: Registers of the operands.
+        propagate_nan: For MIN and MAX: NaN wins over numbers.
+        flags: LLVM's fast-math flags for what may be contracted.
+    """
+
+    lanes: VectorBuilder
+    code: Code
+    dtype: DType
+    values: Sequence[Register]
+    propagate_nan: bool
+    flags: tuple[str, ...]
+
+
+_Emitter = Callable[[_Task], Register]
 
 
 def _emitter(code: Code, dtype: DType) -> _Emitter | None:
@@ -133,8 +135,8 @@ def _emitter(code: Code, dtype: DType) -> _Emitter | None:
 
 
 def _advance(
-    builder: ir.IRBuilder, pointer: ScalarType, index: ScalarType, values: Sequence[Any]
-) -> Any:
+    builder: ir.IRBuilder, pointer: ScalarType, index: ScalarType, values: Sequence[Register]
+) -> Register:
     """Address + index * size of what the pointer points to."""
     if not isinstance(pointer, Pointer) or not isinstance(index, DType):
         raise TypeError(f"ptr_add must have a pointer and an integer, but got {pointer}, {index}")
@@ -145,17 +147,10 @@ def _advance(
     return builder.add(address, builder.mul(offset, number(wide, pointer.element.bytes)))
 
 
-def _sign(
-    lanes: VectorBuilder,
-    code: Code,
-    dtype: DType,
-    values: Sequence[Any],
-    attributes: Mapping[str, Any],
-    flags: tuple[str, ...],
-) -> Any:
+def _sign(task: _Task) -> Register:
     """``neg``, ``not``, ``abs``: of floats by their sign bit alone."""
-    del attributes, flags
-    build, (value,) = lanes.builder, values
+    lanes, code, dtype, (value,), *_ = task
+    build = lanes.builder
     if code is Code.NOT:
         if dtype.is_float:
             raise ValueError(f"code must be an element-wise operation of {dtype}, but got NOT")
@@ -179,33 +174,28 @@ def _sign(
     return build.bitcast(bits, value.type)
 
 
-def _abs_function(lanes: VectorBuilder, value: Any) -> Any:
+def _abs_function(lanes: VectorBuilder, value: Register) -> ir.Function:
     return declare(lanes.builder, f"llvm.abs.{mangle(value.type)}", value.type, (value.type, BIT))
 
 
-def _compare(lanes: VectorBuilder, code: Code, dtype: DType, values: Sequence[Any]) -> Any:
+def _compare(
+    lanes: VectorBuilder, code: Code, dtype: DType, values: Sequence[Register]
+) -> Register:
     build, sign = lanes.builder, _SIGNS[code]
     if not dtype.is_float:
         compare = build.icmp_signed if dtype.is_signed else build.icmp_unsigned
         return compare(sign, *values)
-    if dtype in NARROW and dtype != F16:
+    if dtype.is_narrow and dtype != F16:
         values = [widen(lanes, value, dtype) for value in values]
     if code is Code.NE:
         return build.fcmp_unordered(sign, *values)
     return build.fcmp_ordered(sign, *values)
 
 
-def _boolean(
-    lanes: VectorBuilder,
-    code: Code,
-    dtype: DType,
-    values: Sequence[Any],
-    attributes: Mapping[str, Any],
-    flags: tuple[str, ...],
-) -> Any:
+def _boolean(task: _Task) -> Register:
     """Integers of one bit."""
-    del dtype, attributes, flags
-    build, a, b = lanes.builder, values[0], values[1]
+    lanes, code, _, (a, b), *_ = task
+    build = lanes.builder
     if code in (Code.ADD, Code.SUB, Code.XOR):
         return build.xor(a, b)
     if code in (Code.MUL, Code.DIV, Code.MIN, Code.AND):
@@ -219,16 +209,9 @@ def _boolean(
     )  # the rest of a division by 1 or by 0, and both shifts
 
 
-def _integer(
-    lanes: VectorBuilder,
-    code: Code,
-    dtype: DType,
-    values: Sequence[Any],
-    attributes: Mapping[str, Any],
-    flags: tuple[str, ...],
-) -> Any:
-    del attributes, flags
-    build, a, b = lanes.builder, values[0], values[1]
+def _integer(task: _Task) -> Register:
+    lanes, code, dtype, (a, b), *_ = task
+    build = lanes.builder
     if code in (Code.DIV, Code.REM):
         return _divide(lanes, code, dtype, a, b)
     if code in (Code.MIN, Code.MAX):
@@ -252,7 +235,7 @@ def _integer(
     return plain[code](a, b)
 
 
-def _shift(lanes: VectorBuilder, code: Code, dtype: DType, a: Any, b: Any) -> Any:
+def _shift(lanes: VectorBuilder, code: Code, dtype: DType, a: Register, b: Register) -> Register:
     build = lanes.builder
     if code is Code.SHR and dtype.is_signed:
         return build.ashr(a, intrinsic(build, "umin", (b, lanes.like(b, dtype.bits - 1))))
@@ -262,7 +245,7 @@ def _shift(lanes: VectorBuilder, code: Code, dtype: DType, a: Any, b: Any) -> An
     )
 
 
-def _divide(lanes: VectorBuilder, code: Code, dtype: DType, a: Any, b: Any) -> Any:
+def _divide(lanes: VectorBuilder, code: Code, dtype: DType, a: Register, b: Register) -> Register:
     """Division toward zero that never traps: x / 0 is 0, x % 0 is x, the smallest / -1 wraps."""
     build = lanes.builder
     one, zero = lanes.like(a, 1), lanes.like(a, 0)
@@ -281,7 +264,9 @@ def _divide(lanes: VectorBuilder, code: Code, dtype: DType, a: Any, b: Any) -> A
     return build.select(by_zero, zero, quotient)
 
 
-def _quotient(lanes: VectorBuilder, dtype: DType, a: Any, b: Any, *, known: bool) -> Any:
+def _quotient(
+    lanes: VectorBuilder, dtype: DType, a: Register, b: Register, *, known: bool
+) -> Register:
     """Emit the quotient of integers whose divisor is known to be neither 0 nor -1.
 
     CPUs divide no vectors of integers: a float with at least twice the bits does, and cannot round up to
@@ -293,14 +278,14 @@ def _quotient(lanes: VectorBuilder, dtype: DType, a: Any, b: Any, *, known: bool
         return getattr(build, name)(a, b)
     if dtype.bits == 64:
 
-        def divide(inner: VectorBuilder, a: Any, b: Any) -> Any:
+        def divide(inner: VectorBuilder, a: Register, b: Register) -> Register:
             return _quotient_64(inner, dtype, name, a, b)
 
         return outlined(lanes, name, divide, (a, b))
     return _by_float(lanes, dtype, a, b)
 
 
-def _by_float(lanes: VectorBuilder, dtype: DType, a: Any, b: Any) -> Any:
+def _by_float(lanes: VectorBuilder, dtype: DType, a: Register, b: Register) -> Register:
     build = lanes.builder
     wide = lanes.type(FLOAT if dtype.bits < 32 else DOUBLE)
     to_float = build.sitofp if dtype.is_signed else build.uitofp
@@ -308,8 +293,10 @@ def _by_float(lanes: VectorBuilder, dtype: DType, a: Any, b: Any) -> Any:
     return to_integer(build.fdiv(to_float(a, wide), to_float(b, wide)), a.type)
 
 
-def _quotient_64(lanes: VectorBuilder, dtype: DType, name: str, a: Any, b: Any) -> Any:
-    """By f64 where no operand of any lane has more than 52 bits; else lane by lane."""
+def _quotient_64(
+    lanes: VectorBuilder, dtype: DType, name: str, a: Register, b: Register
+) -> Register:
+    """Divide as f64 if no operand of any lane has more than 52 bits, else lane by lane."""
     build = lanes.builder
     offset = 1 << 52 if dtype.is_signed else 0
     limit = lanes.i64(offset + (1 << 52))
@@ -317,7 +304,7 @@ def _quotient_64(lanes: VectorBuilder, dtype: DType, name: str, a: Any, b: Any) 
         build.icmp_unsigned(">", build.add(value, lanes.i64(offset)), limit) for value in (a, b)
     ]
 
-    def one_by_one() -> Any:
+    def one_by_one() -> Register:
         return by_lane(lanes, name, lambda inner, *pair: getattr(inner, name)(*pair), (a, b))
 
     # what of the lanes that are too large is not used, but must not be poison either
@@ -328,28 +315,22 @@ def _quotient_64(lanes: VectorBuilder, dtype: DType, name: str, a: Any, b: Any) 
     return unlikely(lanes, build.or_(*large), quotient, one_by_one)
 
 
-def _float(
-    lanes: VectorBuilder,
-    code: Code,
-    dtype: DType,
-    values: Sequence[Any],
-    attributes: Mapping[str, Any],
-    flags: tuple[str, ...],
-) -> Any:
-    if dtype not in NARROW:
-        return _wide_float(lanes, code, dtype, values, attributes, flags)
+def _float(task: _Task) -> Register:
+    lanes, code, dtype, values, propagate_nan, _ = task
+    if not dtype.is_narrow:
+        return _wide_float(task)
     wide = [widen(lanes, value, dtype) for value in values]
     if code in (Code.MIN, Code.MAX):
-        return _narrow_extremum(lanes, code, values, wide, bool(attributes.get("propagate_nan")))
+        return _narrow_extremum(lanes, code, values, wide, propagate_nan)
     if code in _EXACT and dtype != BF16:
         return narrow(lanes, _integral(lanes, code, wide[0]), dtype)
-    result = _wide_float(lanes, code, dtype, wide, attributes, ())
+    result = _wide_float(task._replace(values=wide, flags=()))
     if code in _EXACT:
         return narrow_exact(lanes, result, dtype)
     return narrow(lanes, result, dtype)
 
 
-def _integral(lanes: VectorBuilder, code: Code, x: Any) -> Any:
+def _integral(lanes: VectorBuilder, code: Code, x: Register) -> Register:
     """``floor``, ``ceil``, ``trunc`` or ``rint`` of f32 below 2**22, or infinite.
 
     The intrinsics will not do between halves: LLVM would make them intrinsics of halves, which most CPUs
@@ -370,8 +351,12 @@ def _integral(lanes: VectorBuilder, code: Code, x: Any) -> Any:
 
 
 def _narrow_extremum(
-    lanes: VectorBuilder, code: Code, values: Sequence[Any], wide: Sequence[Any], propagate: bool
-) -> Any:
+    lanes: VectorBuilder,
+    code: Code,
+    values: Sequence[Register],
+    wide: Sequence[Register],
+    propagate: bool,
+) -> Register:
     """One of the two as it is: the first where it is NaN and that counts, or where the second is not to."""
     build = lanes.builder
     nan = wide[0] if propagate else wide[1]
@@ -380,15 +365,9 @@ def _narrow_extremum(
     return build.select(first, *values)
 
 
-def _wide_float(
-    lanes: VectorBuilder,
-    code: Code,
-    dtype: DType,
-    values: Sequence[Any],
-    attributes: Mapping[str, Any],
-    flags: tuple[str, ...],
-) -> Any:
+def _wide_float(task: _Task) -> Register:
     """On f32 or f64."""
+    lanes, code, dtype, values, propagate_nan, flags = task
     build = lanes.builder
     if code is Code.FMA:
         return intrinsic(build, "fma", values)
@@ -397,7 +376,7 @@ def _wide_float(
     if code is Code.SQRT:
         return intrinsic(build, "sqrt", values)
     if code in (Code.MIN, Code.MAX):
-        name = code.name.lower() + ("imum" if attributes.get("propagate_nan") else "num")
+        name = code.name.lower() + ("imum" if propagate_nan else "num")
         return intrinsic(build, name, values, flags=("nsz",))
     if code in FLOAT_UNARY or code in FLOAT_BINARY:
         return mathematics.emit(lanes, code, values, double=dtype == F64)

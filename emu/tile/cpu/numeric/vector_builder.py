@@ -8,26 +8,25 @@ address. In memory only ``i1`` differs: a byte.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from llvmlite import binding, ir
 
+from emu.tile.llvm import IrPointer, IrType, Register
 from emu.tile.types import F16, F32, F64, DType, Kind, Pointer, ScalarType
 
 HALF, FLOAT, DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 BIT, BYTE, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 
 _FLOATS = {F16: HALF, F32: FLOAT, F64: DOUBLE}
-_MANGLED = {HALF: "f16", FLOAT: "f32", DOUBLE: "f64"}
-_NUMPY = {HALF: np.float16, FLOAT: np.float32, DOUBLE: np.float64}
+_DTYPES = {type_: dtype for dtype, type_ in _FLOATS.items()}
 _SPLAT_SYNTAX = binding.llvm_version_info[0] >= 19  # ``splat (float 1.0)`` in the text of LLVM IR
 
 
 class Literal(ir.Constant):  # type: ignore[misc]  # llvmlite has no types
     """A constant by its text in LLVM IR."""
 
-    def __init__(self, type_: Any, text: str) -> None:
+    def __init__(self, type_: IrType, text: str) -> None:
         self.type = type_
         self.constant = text
 
@@ -38,22 +37,22 @@ class Literal(ir.Constant):  # type: ignore[misc]  # llvmlite has no types
         return str(self.constant)
 
 
-def vector(type_: Any, lanes: int | None) -> Any:
+def vector(type_: IrType, lanes: int | None) -> IrType:
     """Return the vector type with ``lanes`` lanes, or the type itself where ``lanes`` is ``None``."""
     return type_ if lanes is None else ir.VectorType(type_, lanes)
 
 
-def lanes_of(type_: Any) -> int | None:
+def lanes_of(type_: IrType) -> int | None:
     """Return the number of lanes of an LLVM type, ``None`` for a scalar."""
     return int(type_.count) if isinstance(type_, ir.VectorType) else None
 
 
-def scalar_of(type_: Any) -> Any:
+def scalar_of(type_: IrType) -> IrType:
     """Return the LLVM type of one lane."""
     return type_.element if isinstance(type_, ir.VectorType) else type_
 
 
-def register_type(element: ScalarType, lanes: int | None = None) -> Any:
+def register_type(element: ScalarType, lanes: int | None = None) -> IrType:
     """Return the LLVM type of a register that holds such elements.
 
     Args:
@@ -65,28 +64,28 @@ def register_type(element: ScalarType, lanes: int | None = None) -> Any:
     return vector(_FLOATS.get(element) or ir.IntType(element.bits), lanes)
 
 
-def memory_type(element: ScalarType, lanes: int | None = None) -> Any:
+def memory_type(element: ScalarType, lanes: int | None = None) -> IrType:
     """Return the LLVM type by which such elements are loaded and stored: a byte for ``i1``."""
     if isinstance(element, DType) and element.kind is Kind.BOOL:
         return vector(BYTE, lanes)
     return register_type(element, lanes)
 
 
-def from_memory(builder: ir.IRBuilder, element: ScalarType, value: Any) -> Any:
+def from_memory(builder: ir.IRBuilder, element: ScalarType, value: Register) -> Register:
     """Return the register of a value that was loaded as :func:`memory_type`."""
     if isinstance(element, DType) and element.kind is Kind.BOOL:
         return builder.icmp_unsigned("!=", value, number(value.type, 0))
     return value
 
 
-def to_memory(builder: ir.IRBuilder, element: ScalarType, value: Any) -> Any:
+def to_memory(builder: ir.IRBuilder, element: ScalarType, value: Register) -> Register:
     """Return a register as :func:`memory_type`, to be stored."""
     if isinstance(element, DType) and element.kind is Kind.BOOL:
         return builder.zext(value, vector(BYTE, lanes_of(value.type)))
     return value
 
 
-def _repeat(scalar: Any, text: str, lanes: int | None) -> Any:
+def _repeat(scalar: IrType, text: str, lanes: int | None) -> Register:
     if lanes is None:
         return Literal(scalar, text)
     item = f"{scalar} {text}"
@@ -95,18 +94,19 @@ def _repeat(scalar: Any, text: str, lanes: int | None) -> Any:
     return Literal(vector(scalar, lanes), f"<{', '.join([item] * lanes)}>")
 
 
-def _text(type_: Any, value: Any) -> str:
+def _text(type_: IrType, value: float) -> str:
     if isinstance(type_, ir.IntType):
         bits = int(value) & ((1 << type_.width) - 1)
         return str(bits) if type_.width > 1 else ("false", "true")[bits]
     with np.errstate(over="ignore"):
-        rounded = np.asarray(value, np.float64).astype(_NUMPY[type_])
+        rounded = np.asarray(value, np.float64).astype(_DTYPES[type_].numpy)
+    # LLVM writes a float as the bits of a double, but a half by its own.
     if type_ == HALF:
         return f"0xH{int(rounded.view(np.uint16)):04X}"
     return f"0x{int(rounded.astype(np.float64).view(np.uint64)):016X}"
 
 
-def number(type_: Any, value: Any) -> Any:
+def number(type_: IrType, value: float) -> Register:
     """Return the LLVM constant of a number: an integer wraps, a float is rounded.
 
     Args:
@@ -117,7 +117,7 @@ def number(type_: Any, value: Any) -> Any:
     return _repeat(scalar, _text(scalar, value), lanes_of(type_))
 
 
-def constant(element: ScalarType, value: Any, lanes: int | None = None) -> Any:
+def constant(element: ScalarType, value: float, lanes: int | None = None) -> Register:
     """Return the register whose every lane has the value.
 
     Args:
@@ -134,7 +134,7 @@ def constant(element: ScalarType, value: Any, lanes: int | None = None) -> Any:
     return number(register_type(element, lanes), value)
 
 
-def splat(builder: ir.IRBuilder, value: Any, lanes: int | None) -> Any:
+def splat(builder: ir.IRBuilder, value: Register, lanes: int | None) -> Register:
     """Return the vector whose every lane is the scalar; the scalar itself where ``lanes`` is ``None``."""
     if lanes is None:
         return value
@@ -146,22 +146,24 @@ def splat(builder: ir.IRBuilder, value: Any, lanes: int | None) -> Any:
     return builder.shuffle_vector(first, nothing, order)
 
 
-def iota(element: ScalarType, lanes: int) -> Any:
+def iota(element: ScalarType, lanes: int) -> Register:
     """Return the constant vector 0, 1, ... ``lanes - 1`` of an integer dtype."""
     type_ = register_type(element)
     items = ", ".join(f"{type_} {_text(type_, lane)}" for lane in range(lanes))
     return Literal(vector(type_, lanes), f"<{items}>")
 
 
-def mangle(type_: Any) -> str:
+def mangle(type_: IrType) -> str:
     """Return the spelling of a type in the name of an intrinsic: ``v32f32``, ``i64``."""
     scalar = scalar_of(type_)
-    name = f"i{scalar.width}" if isinstance(scalar, ir.IntType) else _MANGLED[scalar]
+    name = f"i{scalar.width}" if isinstance(scalar, ir.IntType) else _DTYPES[scalar].name
     lanes = lanes_of(type_)
     return name if lanes is None else f"v{lanes}{name}"
 
 
-def declare(builder: ir.IRBuilder, name: str, result: Any, arguments: Sequence[Any]) -> Any:
+def declare(
+    builder: ir.IRBuilder, name: str, result: IrType, arguments: Sequence[IrType]
+) -> ir.Function:
     """Return the function of that name in the builder's module; declare it if it is missing."""
     module = builder.module
     if name not in module.globals:
@@ -170,8 +172,8 @@ def declare(builder: ir.IRBuilder, name: str, result: Any, arguments: Sequence[A
 
 
 def intrinsic(
-    builder: ir.IRBuilder, name: str, values: Sequence[Any], *, flags: Sequence[str] = ()
-) -> Any:
+    builder: ir.IRBuilder, name: str, values: Sequence[Register], *, flags: Sequence[str] = ()
+) -> Register:
     """Call ``llvm.NAME`` that is overloaded by the type of its first operand, and has that type itself."""
     types = [value.type for value in values]
     function = declare(builder, f"llvm.{name}.{mangle(types[0])}", types[0], types)
@@ -190,47 +192,47 @@ class VectorBuilder:
         self.builder = builder
         self.count = count
 
-    def type(self, scalar: Any) -> Any:
+    def type(self, scalar: IrType) -> IrType:
         """Return the register type of such lanes."""
         return vector(scalar, self.count)
 
-    def f32(self, value: float) -> Any:
+    def f32(self, value: float) -> Register:
         """Return a constant of float."""
         return number(self.type(FLOAT), value)
 
-    def f64(self, value: float) -> Any:
+    def f64(self, value: float) -> Register:
         """Return a constant of double."""
         return number(self.type(DOUBLE), value)
 
-    def i32(self, value: int) -> Any:
+    def i32(self, value: int) -> Register:
         """Return a constant of i32."""
         return number(self.type(I32), value)
 
-    def i64(self, value: int) -> Any:
+    def i64(self, value: int) -> Register:
         """Return a constant of i64."""
         return number(self.type(I64), value)
 
-    def like(self, register: Any, value: float) -> Any:
+    def like(self, register: Register, value: float) -> Register:
         """Return a constant of the type of another register."""
         return number(register.type, value)
 
-    def cast(self, value: Any, scalar: Any) -> Any:
+    def cast(self, value: Register, scalar: IrType) -> Register:
         """Return the same bits as another type."""
         return self.builder.bitcast(value, self.type(scalar))
 
-    def fma(self, a: Any, b: Any, c: Any) -> Any:
+    def fma(self, a: Register, b: Register, c: Register) -> Register:
         """Return a * b + c in one rounding."""
         return intrinsic(self.builder, "fma", (a, b, c))
 
-    def abs(self, value: Any) -> Any:
+    def abs(self, value: Register) -> Register:
         """Return a float without its sign."""
         return intrinsic(self.builder, "fabs", (value,))
 
-    def copysign(self, magnitude: Any, sign: Any) -> Any:
+    def copysign(self, magnitude: Register, sign: Register) -> Register:
         """Return the magnitude of one float with the sign of another."""
         return intrinsic(self.builder, "copysign", (magnitude, sign))
 
-    def polynomial(self, x: Any, coefficients: Sequence[float]) -> Any:
+    def polynomial(self, x: Register, coefficients: Sequence[float]) -> Register:
         """Return the value of a polynomial, by Horner's rule.
 
         Args:
@@ -242,7 +244,7 @@ class VectorBuilder:
             value = self.fma(value, x, self.like(x, coefficient))
         return value
 
-    def clamp(self, x: Any, low: float, high: float) -> Any:
+    def clamp(self, x: Register, low: float, high: float) -> Register:
         """Return a float within bounds; NaN stays NaN."""
         build = self.builder
         bound = self.like(x, high)
@@ -254,7 +256,7 @@ class VectorBuilder:
 class Callee:
     """A function pointer in the form that llvmlite can call."""
 
-    def __init__(self, pointer: Any, kind: ir.FunctionType) -> None:
+    def __init__(self, pointer: IrPointer, kind: ir.FunctionType) -> None:
         self.type = pointer.type
         self.function_type = kind
         self._pointer = pointer

@@ -14,6 +14,7 @@ irregular. A load whose pointers step by the size of an element is a vector load
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import Final
 
 from emu.tile import ops
@@ -31,7 +32,7 @@ _INLINE_LIMIT = 12
 """Number of operations that an inline value may cost per use."""
 
 
-def is_unit_reshape(operation: Operation) -> bool:
+def _is_unit_reshape(operation: Operation) -> bool:
     """Return whether a RESHAPE only adds or drops axes of extent 1: then it is a view."""
     source, target = operation.operands[0].shape, operation.result.shape
     return [n for n in source if n != 1] == [n for n in target if n != 1]
@@ -40,7 +41,7 @@ def is_unit_reshape(operation: Operation) -> bool:
 def is_view(operation: Operation) -> bool:
     """Return whether results are read by reading the operand elsewhere."""
     if operation.code is Code.RESHAPE:
-        return is_unit_reshape(operation)
+        return _is_unit_reshape(operation)
     return operation.code in ops.VIEWS or operation.code is Code.AFTER
 
 
@@ -89,6 +90,19 @@ def _keeps_integers(operation: Operation) -> bool:
 def _is_integral(value: Value) -> bool:
     element = element_of(value.type)
     return isinstance(element, Pointer) or not element.is_float
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A comparison that is false in all lanes from some index on.
+
+    Attributes:
+        comparison: Comparison of a range, with step 1 along one axis, with a scalar.
+        axis: Axis of the comparison's shape.
+    """
+
+    comparison: Operation
+    axis: int
 
 
 class Analysis:

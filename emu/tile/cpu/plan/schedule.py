@@ -1,4 +1,4 @@
-"""Which operations run in one loop: loop fusion of a stretch of straight-line code.
+"""Loop fusion of a stretch of straight-line code: the operations that run in one loop.
 
 Each element-wise operation, load, store and reduction of a stretch gets a *fusion level*; operations of one level
 and one shape share one loop nest, a :class:`Group`. Operations that are no loop over elements (scalars, products,
@@ -10,7 +10,8 @@ The rules, from which everything else follows:
 
 * **Values.** An operation may share the loop of a tile that it reads at its own coordinates. It must come in a later
   level than a tile that it reads elsewhere (through a view, or as the operand of a scan), and than results that
-  are complete only after their loop (of reductions, joins, atomic operations).
+  are complete only after their loop (of reductions, joins, atomic operations). A tile that AFTER holds back is
+  read no earlier than all values of the token are complete.
 * **Memory.** What a program can observe of the order of its memory operations is kept; see ``memory_order``.
 * **Materialisation.** A value that is read beyond its loop is written to memory. Inline values (offsets, masks; see
   ``analysis``) are computed again instead, and have no place in the schedule, unless an operation that reads whole
@@ -170,7 +171,7 @@ class Schedule:
             elif self._may_fuse(operation, operand, shape):
                 owner = self._analysis.root(operand)[0].owner
                 assert owner is not None
-                ready = self._fusion_level[owner]
+                ready = max(self._fusion_level[owner], self._after_tokens(operand))
             else:
                 ready = self._ready(operand)
             level = max(level, ready)
@@ -198,11 +199,26 @@ class Schedule:
                 return 0
             return max((self._ready(operand) for operand in operation.operands), default=0)
         root, _ = self._analysis.root(value)
+        ready = self._after_tokens(value)
         if root.owner in self._fusion_level:
-            return self._fusion_level[root.owner] + 1
+            return max(ready, self._fusion_level[root.owner] + 1)
         if root.owner in self._issue_slot:
-            return self._issue_slot[root.owner]
-        return 0
+            return max(ready, self._issue_slot[root.owner])
+        return ready
+
+    def _after_tokens(self, value: Value) -> int:
+        """Return the first level, or slot, that comes after the tokens which hold a tile back.
+
+        A tile with memory is read there, past the AFTERs that lead to it. The program itself cannot tell whether a
+        reader waited for the token, since it sees its memory operations in order anyway; other programs can: they
+        must not see a store before all loads of its token are done.
+        """
+        level = 0
+        while value.owner is not None and is_view(value.owner):
+            if value.owner.code is Code.AFTER:
+                level = max(level, self._ready(value.owner.operands[1]))
+            value = value.owner.operands[0]
+        return level
 
     def _ready_in_memory(self, value: Value) -> int:
         """Return the first level, or slot, before which a tile is in memory; have inline ones written."""
@@ -211,7 +227,7 @@ class Schedule:
             return self._ready(value)
         level = self._ready(root)
         self.materialized_inline[root] = min(self.materialized_inline.get(root, level), level)
-        return level + 1
+        return max(level + 1, self._after_tokens(value))
 
     # ---- delaying
 

@@ -20,7 +20,7 @@ from emu.tile.cpu.run.thread import KEY
 SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 
 _HEX, _DECIMAL = 1, 2
-"""What begins a gap: the next byte says which value is written, to base 16 or 10."""
+"""First byte of a gap: the base in which a value is written, 16 or 10; the next byte says which value."""
 
 _ADDRESS, _NUMBER_X, _NUMBER_Y, _NUMBER_Z, _X, _Y, _Z, _NAME = range(0xF0, 0xF8)
 """Values besides the arguments, whose numbers are below."""
@@ -30,7 +30,7 @@ _MOST_TEXT = 8192
 _ROOM = 16384
 
 _ACTION_WORDS = 19
-"""Of glibc's ``struct sigaction`` on 64-bit Linux: the handler, 128 bytes of mask, flags, the restorer."""
+"""Size of glibc's ``struct sigaction`` on 64-bit Linux: the handler, 128 bytes of mask, flags, the restorer."""
 
 _FLAGS = 17
 _SA_SIGINFO, _SA_ONSTACK, _SA_NODEFER = 4, 0x08000000, 0x40000000

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from emu.tile.cpu import call, native
 from emu.tile.cpu.reports import CALLBACK, CODE_BITS, LOOP_CODES, Assert, Loop, Print
@@ -69,8 +68,9 @@ class Kernel:
 
     def __post_init__(self) -> None:
         self.address = native.load_once(self.code, self.symbol)
-        self._entry: Any = _Entry(self.address)
-        self._callback: Any = CALLBACK(self._print) if self.prints else None
+        self._entry: Callable[[int], int] = _Entry(self.address)
+        self._callback = CALLBACK(self._print) if self.prints else None
+        # Native code finds all of these by address: they must live as long as the kernel.
         self._facts = (ctypes.c_int64 * call.FACTS_WORDS)()
         self._facts_address = ctypes.addressof(self._facts)
         if self._callback is not None:
@@ -124,7 +124,7 @@ class Kernel:
         if status:
             self._fail(status, x, y)
 
-    def bind(self, threads: int) -> Callable[[int, int, int, Sequence[Any]], None]:
+    def bind(self, threads: int) -> Callable[[int, int, int, Sequence[object]], None]:
         """Return a function that packs arguments and launches in one step.
 
         Args:
@@ -142,12 +142,14 @@ class Kernel:
                 f"arguments of a kernel must take at most {call.BYTES - call.CALL.size} bytes, but those of "
                 f"{self.name} take {packer.size - call.CALL.size}"
             )
+        # Local names, and ``_call`` written out: a launch of a small kernel takes as long as a few look-ups.
         pack_into, entry, facts = packer.pack_into, self._entry, self._facts_address
         state, needed = thread_state, self.scratch_bytes
         worth, clock = pool.WORTH_THREADS_NS, time.perf_counter_ns
 
-        def run(x: int, y: int, z: int, values: Sequence[Any]) -> None:
+        def run(x: int, y: int, z: int, values: Sequence[object]) -> None:
             total = x * y * z
+            # Read at each launch: a signal handler that launches has other buffers.
             table, address, arguments, place, size, _ = state.buffers
             if size < needed:
                 place = state.grow(needed)
@@ -200,8 +202,7 @@ class Kernel:
             place = thread_state.grow(self.scratch_bytes)
         facts = self._facts_address
         call.CALL.pack_into(table, 0, arguments, first, last, *grid, place, facts, counter, step)
-        status: int = self._entry(address)
-        return status
+        return self._entry(address)
 
     def _print(self, index: int, address: int) -> None:
         text = self.prints[index].text(address)

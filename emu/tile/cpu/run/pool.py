@@ -18,7 +18,8 @@ import functools
 import os
 import threading
 import time
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
 from emu.tile.cpu import native
 from emu.tile.cpu.run import watching
@@ -37,7 +38,10 @@ _SPINS = 2000
 WORTH_THREADS_NS = 200_000
 """Estimated time of a launch below which other threads would take longer to wake than they save."""
 
-Grid = tuple[int, int, int]
+Grid: TypeAlias = tuple[int, int, int]
+
+SpinFunction: TypeAlias = Callable[[int, int, int], None]
+"""``spin(address, seen, rounds)``: wait while the i32 at the address is ``seen``, at most ``rounds`` times."""
 
 
 class Runnable(Protocol):
@@ -141,7 +145,7 @@ class _Signal:
         self._set.release()
         self._count.value += 1
 
-    def wait(self, spin: Any, seconds: float = -1) -> bool:
+    def wait(self, spin: SpinFunction, seconds: float = -1) -> bool:
         """Wait until it is set, or for ``seconds``; return whether it was set."""
         seen = self._count.value
         if not self._set.acquire(blocking=False):
@@ -186,8 +190,8 @@ def _abandon(helpers: list[_Worker], job: Job) -> None:
 
 
 @functools.cache
-def _spin() -> Any:
-    """Return ``spin(address, seen, rounds)``: wait while the i32 at the address is ``seen``, at most ``rounds`` times."""
+def _spin() -> SpinFunction:
+    """Return the function by which threads wait awake, compiled."""
     from llvmlite import ir
 
     from emu.tile.cpu.numeric import vector_builder as r

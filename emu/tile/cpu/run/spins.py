@@ -7,13 +7,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
+
 from emu.tile.cpu.reports import Loop, Read
 from emu.tile.types import DTYPES
 
-_FORMATS = {
-    "i1": "?", "i8": "b", "u8": "B", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "u64": "Q",
-    "f16": "e", "f32": "f", "f64": "d",
-}  # fmt: skip
 _MAX_DISTANCE = 1 << 40
 """An address at most this many bytes past a pointer argument is reported as an element of it."""
 
@@ -113,7 +111,7 @@ def _describe_read(
 
 
 def _value(dtype: str, bits: int) -> str:
-    format_ = _FORMATS.get(dtype)
-    if format_ is None:
+    found = DTYPES[dtype].numpy if dtype else None
+    if found is None or found.isbuiltin != 1:  # a pointer, or a dtype that is not NumPy's own
         return f"{bits & ((1 << 64) - 1):#x}"
-    return str(struct.unpack_from(format_, struct.pack("q", bits))[0])
+    return str(np.frombuffer(struct.pack("q", bits), found, 1)[0].item())

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias
 
 from emu.tile.cpu import call
 from emu.tile.cpu.run.spins import Spin
 
 _LINE = 64
-CallBuffers = tuple[Any, int, int, int, int, Any]
+CharArray: TypeAlias = "ctypes.Array[ctypes.c_char]"  # generic for type checkers only
+
+CallBuffers: TypeAlias = tuple[CharArray, int, int, int, int, CharArray]
 """A call table, its address, the address of the arguments behind it, address and size of scratch, and the
 object that keeps scratch alive: one tuple, so that a launch pays for one attribute look-up."""
 
@@ -71,7 +73,7 @@ class ThreadState(threading.local):
         return grown[3]
 
 
-install_callbacks: Callable[[ThreadState], Any] | None = None
+install_callbacks: Callable[[ThreadState], object] | None = None
 """Function that makes a new thread's kernels poll, and returns what must stay alive for it; set by ``watching``."""
 
 
@@ -82,7 +84,7 @@ def new_buffers() -> CallBuffers:
     return (table, address, address + call.CALL.size, *_scratch(0))
 
 
-def _scratch(count: int) -> tuple[int, int, Any]:
+def _scratch(count: int) -> tuple[int, int, CharArray]:
     buffer = ctypes.create_string_buffer(count + _LINE)
     # Whole cache lines: the emitter aligns each tile in scratch to a line.
     return -(-ctypes.addressof(buffer) // _LINE) * _LINE, count, buffer

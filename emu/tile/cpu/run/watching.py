@@ -19,12 +19,15 @@ import sys
 import threading
 import weakref
 from collections.abc import Generator
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from emu.tile.cpu import call
 from emu.tile.cpu.run import thread
 from emu.tile.cpu.run.spins import KernelInfo, Spin, where
 from emu.tile.cpu.run.thread import ThreadState, new_buffers, thread_state
+
+if TYPE_CHECKING:
+    from emu.comm.world.world import World
 
 _GUARD = ctypes.CFUNCTYPE(None)
 _WATCH = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
@@ -40,7 +43,7 @@ def register_kernel(kernel: KernelInfo) -> int:
     return number
 
 
-def _install_callbacks(state: ThreadState) -> Any:
+def _install_callbacks(state: ThreadState) -> object:
     # When the thread's state is made, not at its first poll: no Python code may run in a poll before the
     # generator's, or what a signal handler raises in it would be lost.
     generator = _watch()
@@ -142,10 +145,11 @@ def add_place(error: BaseException, text: str) -> None:
 # ---- in a PE
 
 
-def _world() -> Any:
+def _world() -> World | None:
     # Kernels are launched without a world, too: comm is not imported for them.
     worlds = sys.modules.get("emu.comm.world.current")
-    return None if worlds is None else worlds.current()
+    world: World | None = None if worlds is None else worlds.current()
+    return world
 
 
 def _check_stopped() -> None:

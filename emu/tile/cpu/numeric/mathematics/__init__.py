@@ -9,18 +9,18 @@ Internal: names may change in any release.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from emu.tile.cpu.numeric.mathematics import error, exponential, library, logarithm, trigonometric
 from emu.tile.cpu.numeric.vector_builder import VectorBuilder, intrinsic
+from emu.tile.llvm import Register
 from emu.tile.ops import Code
 
 
-def _rsqrt(lanes: VectorBuilder, x: Any) -> Any:
+def _rsqrt(lanes: VectorBuilder, x: Register) -> Register:
     return lanes.builder.fdiv(lanes.f32(1.0), intrinsic(lanes.builder, "sqrt", (x,)))
 
 
-FUNCTIONS: dict[Code, Callable[..., Any]] = {
+FUNCTIONS: dict[Code, Callable[..., Register]] = {
     Code.EXP: exponential.exp,
     Code.EXP2: exponential.exp2,
     Code.EXPM1: exponential.expm1,
@@ -46,7 +46,7 @@ FUNCTIONS: dict[Code, Callable[..., Any]] = {
 """The function of f32 for each code."""
 
 
-def emit(lanes: VectorBuilder, code: Code, values: Sequence[Any], *, double: bool) -> Any:
+def emit(lanes: VectorBuilder, code: Code, values: Sequence[Register], *, double: bool) -> Register:
     """Emit a function of one or two floats.
 
     Args:

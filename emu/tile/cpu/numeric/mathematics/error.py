@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from emu.tile.cpu.numeric.mathematics.shared import nearest_32, power_32
 from emu.tile.cpu.numeric.vector_builder import VectorBuilder
+from emu.tile.llvm import Register
 
 _SMALL = (  # erf(x) = x + x * SMALL(x**2), x**2 <= 1: 2**-27.7
     0.12837916612625122,
@@ -35,7 +34,7 @@ _POWER = (  # 2**r, |r| <= 1/2; it counts for less than a fifth of the result: 2
 )
 
 
-def erf(lanes: VectorBuilder, x: Any) -> Any:
+def erf(lanes: VectorBuilder, x: Register) -> Register:
     """2 / sqrt(pi) times the integral of e**-t**2 from 0 to x."""
     build = lanes.builder
     square = build.fmul(x, x)

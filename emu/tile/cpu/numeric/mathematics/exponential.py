@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from emu.tile.cpu.numeric.mathematics.shared import (
     in_double,
     nearest_32,
@@ -13,6 +11,7 @@ from emu.tile.cpu.numeric.mathematics.shared import (
     scale_32,
 )
 from emu.tile.cpu.numeric.vector_builder import VectorBuilder
+from emu.tile.llvm import Register
 
 _LOG2_E = 1.4426950408889634
 _LN2_32 = (0.6931471824645996, -1.9046542121259336e-09)  # ln 2 in two f32
@@ -65,7 +64,7 @@ _TANH = (  # tanh(x) = x + x**3 * TANH(x**2), x**2 <= 0.4: 2**-26
 )
 
 
-def _exp_32(lanes: VectorBuilder, x: Any) -> tuple[Any, Any]:
+def _exp_32(lanes: VectorBuilder, x: Register) -> tuple[Register, Register]:
     """e**x = p * 2**n: p, and n in the last bits."""
     build = lanes.builder
     nearest, exponent = nearest_32(lanes, x, _LOG2_E)
@@ -77,12 +76,12 @@ def _exp_32(lanes: VectorBuilder, x: Any) -> tuple[Any, Any]:
     return build.fadd(high, rest), exponent
 
 
-def exp(lanes: VectorBuilder, x: Any) -> Any:
+def exp(lanes: VectorBuilder, x: Register) -> Register:
     """e**x."""
     return scale_32(lanes, *_exp_32(lanes, lanes.clamp(x, -105.0, 89.0)))
 
 
-def exp2(lanes: VectorBuilder, x: Any) -> Any:
+def exp2(lanes: VectorBuilder, x: Register) -> Register:
     """2**x."""
     x = lanes.clamp(x, -151.0, 129.0)
     nearest, exponent = nearest_32(lanes, x, 1.0)
@@ -91,7 +90,7 @@ def exp2(lanes: VectorBuilder, x: Any) -> Any:
     return scale_32(lanes, power, exponent)
 
 
-def sigmoid(lanes: VectorBuilder, x: Any) -> Any:
+def sigmoid(lanes: VectorBuilder, x: Register) -> Register:
     """1 / (1 + e**-x), without the overflow: with p = e**-|x| and q = p / (1 + p), 1 - q or p - p * q."""
     build = lanes.builder
     power = exp(lanes, build.fneg(lanes.abs(x)))
@@ -101,7 +100,7 @@ def sigmoid(lanes: VectorBuilder, x: Any) -> Any:
     return lanes.fma(build.fneg(quotient), top, top)
 
 
-def tanh(lanes: VectorBuilder, x: Any) -> Any:
+def tanh(lanes: VectorBuilder, x: Register) -> Register:
     """1 - 2 / (e**2x + 1), near 0 a polynomial."""
     build = lanes.builder
     size = lanes.abs(x)
@@ -115,7 +114,7 @@ def tanh(lanes: VectorBuilder, x: Any) -> Any:
     return lanes.copysign(build.select(small, near, far), x)
 
 
-def exp2_64(lanes: VectorBuilder, x: Any, coefficients: tuple[float, ...]) -> Any:
+def exp2_64(lanes: VectorBuilder, x: Register, coefficients: tuple[float, ...]) -> Register:
     """2**x of f64 in -1000 ... 1000: ``2**r = 1 + r * coefficients(r)``."""
     nearest, exponent = nearest_64(lanes, x, 1.0)
     r = lanes.builder.fsub(x, nearest)
@@ -123,17 +122,17 @@ def exp2_64(lanes: VectorBuilder, x: Any, coefficients: tuple[float, ...]) -> An
     return lanes.builder.fmul(power, power_64(lanes, exponent))
 
 
-def _reduced_64(lanes: VectorBuilder, x: Any) -> tuple[Any, Any]:
+def _reduced_64(lanes: VectorBuilder, x: Register) -> tuple[Register, Register]:
     """x = n * ln(2) + r: r, and n in the last bits."""
     nearest, exponent = nearest_64(lanes, x, _LOG2_E)
     r = lanes.fma(nearest, lanes.f64(-_LN2_64[0]), x)
     return lanes.fma(nearest, lanes.f64(-_LN2_64[1]), r), exponent
 
 
-def expm1(lanes: VectorBuilder, x: Any) -> Any:
+def expm1(lanes: VectorBuilder, x: Register) -> Register:
     """e**x - 1."""
 
-    def body(inner: VectorBuilder, wide: Any) -> Any:
+    def body(inner: VectorBuilder, wide: Register) -> Register:
         build = inner.builder
         r, exponent = _reduced_64(inner, inner.clamp(wide, -105.0, 105.0))
         rest = inner.fma(build.fmul(r, r), inner.polynomial(r, _EXPM1_64), r)
@@ -144,7 +143,9 @@ def expm1(lanes: VectorBuilder, x: Any) -> Any:
     return in_double(lanes, "expm1", body, (x,))
 
 
-def _even_and_odd(lanes: VectorBuilder, x: Any) -> tuple[Any, Any, Any, Any]:
+def _even_and_odd(
+    lanes: VectorBuilder, x: Register
+) -> tuple[Register, Register, Register, Register]:
     """cosh(r), sinh(r), 2**(n - 1), 2**(-n - 1) where |x| = n * ln(2) + r."""
     build = lanes.builder
     r, exponent = _reduced_64(lanes, lanes.clamp(lanes.abs(x), 0.0, 105.0))
@@ -156,10 +157,10 @@ def _even_and_odd(lanes: VectorBuilder, x: Any) -> tuple[Any, Any, Any, Any]:
     return even, odd, up, down
 
 
-def sinh(lanes: VectorBuilder, x: Any) -> Any:
+def sinh(lanes: VectorBuilder, x: Register) -> Register:
     """(e**x - e**-x) / 2."""
 
-    def body(inner: VectorBuilder, wide: Any) -> Any:
+    def body(inner: VectorBuilder, wide: Register) -> Register:
         build = inner.builder
         even, odd, up, down = _even_and_odd(inner, wide)
         value = build.fmul(build.fsub(up, down), even)
@@ -169,10 +170,10 @@ def sinh(lanes: VectorBuilder, x: Any) -> Any:
     return in_double(lanes, "sinh", body, (x,))
 
 
-def cosh(lanes: VectorBuilder, x: Any) -> Any:
+def cosh(lanes: VectorBuilder, x: Register) -> Register:
     """(e**x + e**-x) / 2."""
 
-    def body(inner: VectorBuilder, wide: Any) -> Any:
+    def body(inner: VectorBuilder, wide: Register) -> Register:
         build = inner.builder
         even, odd, up, down = _even_and_odd(inner, wide)
         value = build.fmul(build.fadd(up, down), even)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from emu.tile.cpu.numeric.mathematics.shared import by_lane
 from emu.tile.cpu.numeric.vector_builder import VectorBuilder, declare, intrinsic, scalar_of
+from emu.tile.llvm import Register
 from emu.tile.ops import Code
 
 
-def emit(lanes: VectorBuilder, code: Code, values: Sequence[Any]) -> Any:
+def emit(lanes: VectorBuilder, code: Code, values: Sequence[Register]) -> Register:
     """Emit a function of doubles.
 
     Args:
@@ -36,12 +36,12 @@ def emit(lanes: VectorBuilder, code: Code, values: Sequence[Any]) -> Any:
     return call(lanes, code.name.lower(), values)
 
 
-def fmod(lanes: VectorBuilder, x: Any, y: Any) -> Any:
+def fmod(lanes: VectorBuilder, x: Register, y: Register) -> Register:
     """Emit the remainder of a division of doubles."""
     return call(lanes, "fmod", (x, y))
 
 
-def call(lanes: VectorBuilder, name: str, values: Sequence[Any]) -> Any:
+def call(lanes: VectorBuilder, name: str, values: Sequence[Register]) -> Register:
     """Emit calls of a function of libm, of floats or of doubles, for each lane."""
     scalar = scalar_of(values[0].type)
     function = declare(lanes.builder, name, scalar, [scalar] * len(values))

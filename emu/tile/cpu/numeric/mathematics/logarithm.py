@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from emu.tile.cpu.numeric.mathematics.exponential import exp2_64
 from emu.tile.cpu.numeric.mathematics.shared import in_double
 from emu.tile.cpu.numeric.vector_builder import DOUBLE, FLOAT, I32, I64, VectorBuilder, intrinsic
+from emu.tile.llvm import Register
 
 _LN2_32 = (0.6931471824645996, -1.9046542121259336e-09)
 _LOG2_E_32 = (1.4426950216293335, 1.925963033500011e-08)
@@ -67,7 +66,7 @@ _ROOT_HALF_64 = 0x3FE6A09E667F3BCD
 _ONE_64 = 0x3FF0000000000000
 
 
-def _split_32(lanes: VectorBuilder, x: Any) -> tuple[Any, Any]:
+def _split_32(lanes: VectorBuilder, x: Register) -> tuple[Register, Register]:
     """x = 2**e * (1 + f), 1 + f next to 1: e as f32, and f."""
     build = lanes.builder
     tiny = build.fcmp_ordered("<", x, lanes.f32(2.0**-126))
@@ -79,7 +78,7 @@ def _split_32(lanes: VectorBuilder, x: Any) -> tuple[Any, Any]:
     return exponent, build.fsub(lanes.cast(mantissa, FLOAT), lanes.f32(1.0))
 
 
-def _edges(lanes: VectorBuilder, x: Any, value: Any) -> Any:
+def _edges(lanes: VectorBuilder, x: Register, value: Register) -> Register:
     """Select the logarithm of what is not positive and finite: of 0 -inf, below NaN, of inf and NaN itself."""
     build = lanes.builder
     zero, infinity = lanes.like(x, 0.0), lanes.like(x, float("inf"))
@@ -90,7 +89,7 @@ def _edges(lanes: VectorBuilder, x: Any, value: Any) -> Any:
     return build.select(negative, lanes.like(x, float("nan")), value)
 
 
-def log(lanes: VectorBuilder, x: Any) -> Any:
+def log(lanes: VectorBuilder, x: Register) -> Register:
     """Natural logarithm."""
     build = lanes.builder
     exponent, f = _split_32(lanes, x)
@@ -101,7 +100,7 @@ def log(lanes: VectorBuilder, x: Any) -> Any:
     return _edges(lanes, x, value)
 
 
-def log2(lanes: VectorBuilder, x: Any) -> Any:
+def log2(lanes: VectorBuilder, x: Register) -> Register:
     """Logarithm to base 2."""
     build = lanes.builder
     exponent, f = _split_32(lanes, x)
@@ -110,7 +109,7 @@ def log2(lanes: VectorBuilder, x: Any) -> Any:
     return _edges(lanes, x, build.fadd(exponent, value))
 
 
-def _split_64(lanes: VectorBuilder, x: Any) -> tuple[Any, Any]:
+def _split_64(lanes: VectorBuilder, x: Register) -> tuple[Register, Register]:
     """x = 2**e * (1 + f), 1 + f next to 1: e as f64, and f. No CPU before AVX-512 has ``ashr`` of i64."""
     build = lanes.builder
     bits = lanes.cast(x, I64)
@@ -123,17 +122,17 @@ def _split_64(lanes: VectorBuilder, x: Any) -> tuple[Any, Any]:
     return exponent, build.fsub(lanes.cast(mantissa, DOUBLE), lanes.f64(1.0))
 
 
-def _near_one(lanes: VectorBuilder, f: Any) -> Any:
+def _near_one(lanes: VectorBuilder, f: Register) -> Register:
     """log(1 + f)."""
     build = lanes.builder
     rest = lanes.fma(f, lanes.polynomial(f, _LOG_64), lanes.f64(-0.5))
     return lanes.fma(build.fmul(f, f), rest, f)
 
 
-def log10(lanes: VectorBuilder, x: Any) -> Any:
+def log10(lanes: VectorBuilder, x: Register) -> Register:
     """Logarithm to base 10."""
 
-    def body(inner: VectorBuilder, wide: Any) -> Any:
+    def body(inner: VectorBuilder, wide: Register) -> Register:
         build = inner.builder
         exponent, f = _split_64(inner, wide)
         value = build.fmul(_near_one(inner, f), inner.f64(_LOG10_2 * _LOG2_E))
@@ -142,10 +141,10 @@ def log10(lanes: VectorBuilder, x: Any) -> Any:
     return in_double(lanes, "log10", body, (x,))
 
 
-def log1p(lanes: VectorBuilder, x: Any) -> Any:
+def log1p(lanes: VectorBuilder, x: Register) -> Register:
     """log(1 + x)."""
 
-    def body(inner: VectorBuilder, wide: Any) -> Any:
+    def body(inner: VectorBuilder, wide: Register) -> Register:
         build = inner.builder
         total = build.fadd(wide, inner.f64(1.0))
         exponent, f = _split_64(inner, total)
@@ -159,12 +158,12 @@ def log1p(lanes: VectorBuilder, x: Any) -> Any:
     return in_double(lanes, "log1p", body, (x,))
 
 
-def pow_(lanes: VectorBuilder, x: Any, y: Any) -> Any:
+def pow_(lanes: VectorBuilder, x: Register, y: Register) -> Register:
     """x**y, with the special cases of C."""
     return in_double(lanes, "pow", _pow, (x, y))
 
 
-def _pow(lanes: VectorBuilder, x: Any, y: Any) -> Any:
+def _pow(lanes: VectorBuilder, x: Register, y: Register) -> Register:
     build = lanes.builder
     zero, one = lanes.f64(0.0), lanes.f64(1.0)
     size = lanes.abs(x)
@@ -192,10 +191,10 @@ def _pow(lanes: VectorBuilder, x: Any, y: Any) -> Any:
     return build.select(trivial, one, value)
 
 
-def _infinity(lanes: VectorBuilder) -> Any:
+def _infinity(lanes: VectorBuilder) -> Register:
     return lanes.f64(float("inf"))
 
 
-def _truncated(lanes: VectorBuilder, x: Any) -> Any:
+def _truncated(lanes: VectorBuilder, x: Register) -> Register:
     """Return the integer part of y, where adding has no use for what is beyond 2**52."""
     return intrinsic(lanes.builder, "trunc", (x,))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from emu.tile.cpu.numeric.mathematics import library
 from emu.tile.cpu.numeric.mathematics.shared import outlined, unlikely
 from emu.tile.cpu.numeric.vector_builder import DOUBLE, FLOAT, VectorBuilder, intrinsic
+from emu.tile.llvm import Register
 
 
-def remainder(lanes: VectorBuilder, x: Any, y: Any) -> Any:
+def remainder(lanes: VectorBuilder, x: Register, y: Register) -> Register:
     """x - y * trunc(x / y), exactly; the sign is that of x.
 
     In f64 the rounded quotient may be the next integer, but what is left is exact, and shows it. If in any
@@ -18,7 +17,7 @@ def remainder(lanes: VectorBuilder, x: Any, y: Any) -> Any:
     return outlined(lanes, "fmodf", _remainder, (x, y))
 
 
-def _remainder(lanes: VectorBuilder, x: Any, y: Any) -> Any:
+def _remainder(lanes: VectorBuilder, x: Register, y: Register) -> Register:
     build = lanes.builder
     wide = lanes.type(DOUBLE)
     size, divisor = (lanes.abs(build.fpext(value, wide)) for value in (x, y))

@@ -1,4 +1,4 @@
-"""What the functions share: how one is kept out of its caller, and how floats are scaled by powers of two.
+"""Parts that the functions share: code that lies outside of the caller, and floats scaled by powers of two.
 
 The coefficients in these modules are minimax fits (Remez exchange in 40 digits, then rounded); what is
 said beside them is the relative error that they leave in the function over the interval. The functions
@@ -8,7 +8,6 @@ of f32 that are called most are computed in f32; the others in f64, which leaves
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from llvmlite import ir
 
@@ -24,6 +23,7 @@ from emu.tile.cpu.numeric.vector_builder import (
     mangle,
     number,
 )
+from emu.tile.llvm import Register
 
 ROUND_32 = 1.5 * 2.0**23
 """Added to a small f32, it leaves the nearest integer in the last bits."""
@@ -34,11 +34,11 @@ ROUND_64 = 1.5 * 2.0**52
 def outlined(
     lanes: VectorBuilder,
     name: str,
-    body: Callable[..., Any],
-    values: Sequence[Any],
+    body: Callable[..., Register],
+    values: Sequence[Register],
     *,
     inline: bool = True,
-) -> Any:
+) -> Register:
     """Emit a call of a function of the module that is made by ``body``, once for each type.
 
     Args:
@@ -51,6 +51,8 @@ def outlined(
     Returns:
         The result, of the type of the first argument.
     """
+    # The symbol is all by which a function is found again: what ``body`` emits must depend on nothing but the name
+    # and the type of the first argument.
     module, type_ = lanes.builder.module, values[0].type
     symbol = f"emu.{name}.{mangle(type_)}"
     if symbol not in module.globals:
@@ -65,8 +67,8 @@ def outlined(
 
 
 def by_lane(
-    lanes: VectorBuilder, name: str, scalar: Callable[..., Any], values: Sequence[Any]
-) -> Any:
+    lanes: VectorBuilder, name: str, scalar: Callable[..., Register], values: Sequence[Register]
+) -> Register:
     """Emit for each lane what there are no vectors for: a loop, in a function of the module.
 
     Args:
@@ -79,12 +81,13 @@ def by_lane(
         return scalar(lanes.builder, *values)
     count = lanes.count
 
-    def body(inner: VectorBuilder, *vectors: Any) -> Any:
+    def body(inner: VectorBuilder, *vectors: Register) -> Register:
         build = inner.builder
         entry, type_ = build.block, vectors[0].type
         loop, done = build.append_basic_block("loop"), build.append_basic_block("done")
         build.branch(loop)
         build.position_at_end(loop)
+        # The loop writes every lane of the result, so that it may begin as poison.
         lane, result = build.phi(I32), build.phi(type_)
         lane.add_incoming(number(I32, 0), entry)
         result.add_incoming(Literal(type_, "poison"), entry)
@@ -100,7 +103,7 @@ def by_lane(
     return outlined(lanes, f"each.{name}", body, values, inline=False)
 
 
-def any_lane(lanes: VectorBuilder, condition: Any) -> Any:
+def _any_lane(lanes: VectorBuilder, condition: Register) -> Register:
     """Return whether a condition holds in any lane."""
     if lanes.count is None:
         return condition
@@ -108,14 +111,16 @@ def any_lane(lanes: VectorBuilder, condition: Any) -> Any:
     return lanes.builder.call(declare(lanes.builder, name, BIT, [condition.type]), [condition])
 
 
-def unlikely(lanes: VectorBuilder, condition: Any, usual: Any, other: Callable[[], Any]) -> Any:
+def unlikely(
+    lanes: VectorBuilder, condition: Register, usual: Register, other: Callable[[], Register]
+) -> Register:
     """Return ``usual``, or ``other()``, whose code runs only if the condition holds in any lane.
 
     This adds blocks: it is for the body of what is ``outlined``.
     """
     build = lanes.builder
     before = build.block
-    with build.if_then(any_lane(lanes, condition), likely=False):
+    with build.if_then(_any_lane(lanes, condition), likely=False):
         value = other()
         inside = build.block
     result = build.phi(usual.type)
@@ -125,11 +130,11 @@ def unlikely(lanes: VectorBuilder, condition: Any, usual: Any, other: Callable[[
 
 
 def in_double(
-    lanes: VectorBuilder, name: str, body: Callable[..., Any], values: Sequence[Any]
-) -> Any:
+    lanes: VectorBuilder, name: str, body: Callable[..., Register], values: Sequence[Register]
+) -> Register:
     """Emit a function of f32 that ``body`` computes in f64."""
 
-    def widened(inner: VectorBuilder, *arguments: Any) -> Any:
+    def widened(inner: VectorBuilder, *arguments: Register) -> Register:
         build = inner.builder
         wide = [build.fpext(argument, inner.type(DOUBLE)) for argument in arguments]
         return build.fptrunc(body(inner, *wide), inner.type(FLOAT))
@@ -137,23 +142,25 @@ def in_double(
     return outlined(lanes, name, widened, values)
 
 
-def nearest_32(lanes: VectorBuilder, x: Any, factor: float) -> tuple[Any, Any]:
+def nearest_32(lanes: VectorBuilder, x: Register, factor: float) -> tuple[Register, Register]:
     """Return the integer next to x * factor: as f32, and in the last bits of an i32."""
     build = lanes.builder
     shifted = lanes.fma(x, lanes.f32(factor), lanes.f32(ROUND_32))
     return build.fsub(shifted, lanes.f32(ROUND_32)), lanes.cast(shifted, I32)
 
 
-def nearest_64(lanes: VectorBuilder, x: Any, factor: float) -> tuple[Any, Any]:
+def nearest_64(lanes: VectorBuilder, x: Register, factor: float) -> tuple[Register, Register]:
     """Return the integer next to x * factor: as f64, and in the last bits of an i64."""
     build = lanes.builder
     shifted = lanes.fma(x, lanes.f64(factor), lanes.f64(ROUND_64))
     return build.fsub(shifted, lanes.f64(ROUND_64)), lanes.cast(shifted, I64)
 
 
-def scale_32(lanes: VectorBuilder, x: Any, exponent: Any) -> Any:
+def scale_32(lanes: VectorBuilder, x: Register, exponent: Register) -> Register:
     """Return x * 2**n in one rounding, by two factors: n, in the last bits, is in -252 ... 254."""
     build = lanes.builder
+    # 2**n itself may be no f32. Half of n, rounded down, and the rest are normal exponents; the first product is
+    # exact, since x is near 1 and n / 2 far from the subnormal exponents.
     whole = build.shl(exponent, lanes.i32(23))
     half = build.and_(build.ashr(whole, lanes.i32(1)), lanes.i32(-1 << 23))
     one = lanes.i32(0x3F800000)
@@ -161,14 +168,14 @@ def scale_32(lanes: VectorBuilder, x: Any, exponent: Any) -> Any:
     return build.fmul(x, lanes.cast(build.add(build.sub(whole, half), one), FLOAT))
 
 
-def power_32(lanes: VectorBuilder, exponent: Any) -> Any:
+def power_32(lanes: VectorBuilder, exponent: Register) -> Register:
     """Return 2**n as f32: n, in the last bits, is in -126 ... 127."""
     build = lanes.builder
     bits = build.add(build.shl(exponent, lanes.i32(23)), lanes.i32(0x3F800000))
     return lanes.cast(bits, FLOAT)
 
 
-def power_64(lanes: VectorBuilder, exponent: Any) -> Any:
+def power_64(lanes: VectorBuilder, exponent: Register) -> Register:
     """Return 2**n as f64: n, in the last bits, is in -1022 ... 1023."""
     build = lanes.builder
     bits = build.add(build.shl(exponent, lanes.i64(52)), lanes.i64(0x3FF0000000000000))

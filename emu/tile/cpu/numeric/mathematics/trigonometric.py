@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
 
 from emu.tile.cpu.numeric.mathematics.shared import (
     in_double,
@@ -15,6 +14,7 @@ from emu.tile.cpu.numeric.mathematics.shared import (
 )
 from emu.tile.cpu.numeric.vector_builder import DOUBLE, FLOAT, I32, I64, VectorBuilder, intrinsic
 from emu.tile.cpu.numeric.vector_builder import number as constant
+from emu.tile.llvm import Register
 
 _TWO_BY_PI = 0.6366197723675814
 _PI = 3.141592653589793
@@ -78,20 +78,20 @@ _ATAN_64 = (  # atan(x) = x + x**3 * ATAN(x**2), |x| <= 1: 2**-39
 )
 
 
-def sin(lanes: VectorBuilder, x: Any) -> Any:
+def sin(lanes: VectorBuilder, x: Register) -> Register:
     """Sine of radians."""
     return outlined(lanes, "sin", lambda inner, a: _with_large(inner, a, "sin", 0), (x,))
 
 
-def cos(lanes: VectorBuilder, x: Any) -> Any:
+def cos(lanes: VectorBuilder, x: Register) -> Register:
     """Cosine of radians."""
     return outlined(lanes, "cos", lambda inner, a: _with_large(inner, a, "cos", 1), (x,))
 
 
-def tan(lanes: VectorBuilder, x: Any) -> Any:
+def tan(lanes: VectorBuilder, x: Register) -> Register:
     """Tangent of radians."""
 
-    def body(inner: VectorBuilder, a: Any) -> Any:
+    def body(inner: VectorBuilder, a: Register) -> Register:
         small = _tan_small(inner, a)
         return _replaced(inner, a, _LARGE_64, small, "tan", _tan_large)
 
@@ -99,29 +99,34 @@ def tan(lanes: VectorBuilder, x: Any) -> Any:
 
 
 def _replaced(
-    lanes: VectorBuilder, x: Any, limit: float, small: Any, name: str, large: Callable[..., Any]
-) -> Any:
+    lanes: VectorBuilder,
+    x: Register,
+    limit: float,
+    small: Register,
+    name: str,
+    large: Callable[..., Register],
+) -> Register:
     """``small``, but where |x| > limit ``large(lanes, x)``, which is called only if there are any."""
     build = lanes.builder
     beyond = build.fcmp_ordered(">", lanes.abs(x), lanes.like(x, limit))
 
-    def chosen() -> Any:
+    def chosen() -> Register:
         value = outlined(lanes, f"{name}.large", large, (x,), inline=False)
         return build.select(beyond, value, small)
 
     return unlikely(lanes, beyond, small, chosen)
 
 
-def _with_large(lanes: VectorBuilder, x: Any, name: str, quarter: int) -> Any:
+def _with_large(lanes: VectorBuilder, x: Register, name: str, quarter: int) -> Register:
     small = _sine_small(lanes, x, quarter)
 
-    def large(inner: VectorBuilder, a: Any) -> Any:
+    def large(inner: VectorBuilder, a: Register) -> Register:
         return _sine_large(inner, a, quarter)
 
     return _replaced(lanes, x, _LARGE_32, small, name, large)
 
 
-def _sine_small(lanes: VectorBuilder, x: Any, quarter: int) -> Any:
+def _sine_small(lanes: VectorBuilder, x: Register, quarter: int) -> Register:
     """sin(x + quarter * pi / 2) in f32."""
     build = lanes.builder
     nearest, turns = nearest_32(lanes, x, _TWO_BY_PI)
@@ -143,7 +148,7 @@ def _sine_small(lanes: VectorBuilder, x: Any, quarter: int) -> Any:
     return build.select(build.fcmp_ordered("==", x, lanes.f32(0.0)), x, value)  # of -0
 
 
-def _reduce_large(lanes: VectorBuilder, x: Any) -> tuple[Any, Any]:
+def _reduce_large(lanes: VectorBuilder, x: Register) -> tuple[Register, Register]:
     """|x| = q * pi / 2 + r for |x| >= 2**16: r as f64 and q, modulo 4, as i64.
 
     The method of Payne and Hanek: of 1 / (2 pi) only the bits matter that the product with x has next to
@@ -173,7 +178,7 @@ def _reduce_large(lanes: VectorBuilder, x: Any) -> tuple[Any, Any]:
     return build.fmul(angle, lanes.f64(2 * _PI * 2.0**-64)), quarters
 
 
-def _sine_cosine_64(lanes: VectorBuilder, r: Any) -> tuple[Any, Any]:
+def _sine_cosine_64(lanes: VectorBuilder, r: Register) -> tuple[Register, Register]:
     build = lanes.builder
     square = build.fmul(r, r)
     sine = lanes.fma(build.fmul(square, r), lanes.polynomial(square, _SIN_64), r)
@@ -181,14 +186,14 @@ def _sine_cosine_64(lanes: VectorBuilder, r: Any) -> tuple[Any, Any]:
     return sine, cosine
 
 
-def _bit(lanes: VectorBuilder, value: Any, mask: int) -> Any:
+def _bit(lanes: VectorBuilder, value: Register, mask: int) -> Register:
     build = lanes.builder
     return build.icmp_unsigned(
         "!=", build.and_(value, lanes.like(value, mask)), lanes.like(value, 0)
     )
 
 
-def _sine_large(lanes: VectorBuilder, x: Any, quarter: int) -> Any:
+def _sine_large(lanes: VectorBuilder, x: Register, quarter: int) -> Register:
     build = lanes.builder
     r, quarters = _reduce_large(lanes, x)
     sine, cosine = _sine_cosine_64(lanes, r)
@@ -202,12 +207,12 @@ def _sine_large(lanes: VectorBuilder, x: Any, quarter: int) -> Any:
     return _of_finite(lanes, x, value)
 
 
-def _of_finite(lanes: VectorBuilder, x: Any, value: Any) -> Any:
+def _of_finite(lanes: VectorBuilder, x: Register, value: Register) -> Register:
     finite = lanes.builder.fcmp_ordered("<", lanes.abs(x), lanes.f32(float("inf")))
     return lanes.builder.select(finite, value, lanes.f32(float("nan")))
 
 
-def _tangent(lanes: VectorBuilder, r: Any, quarters: Any) -> Any:
+def _tangent(lanes: VectorBuilder, r: Register, quarters: Register) -> Register:
     build = lanes.builder
     sine, cosine = _sine_cosine_64(lanes, r)
     odd = _bit(lanes, quarters, 1)
@@ -216,7 +221,7 @@ def _tangent(lanes: VectorBuilder, r: Any, quarters: Any) -> Any:
     return build.fptrunc(value, lanes.type(FLOAT))
 
 
-def _tan_small(lanes: VectorBuilder, x: Any) -> Any:
+def _tan_small(lanes: VectorBuilder, x: Register) -> Register:
     build = lanes.builder
     r = build.fpext(x, lanes.type(DOUBLE))
     nearest, quarters = nearest_64(lanes, r, _TWO_BY_PI)
@@ -226,15 +231,15 @@ def _tan_small(lanes: VectorBuilder, x: Any) -> Any:
     return build.select(build.fcmp_ordered("==", x, lanes.f32(0.0)), x, value)  # of -0
 
 
-def _tan_large(lanes: VectorBuilder, x: Any) -> Any:
+def _tan_large(lanes: VectorBuilder, x: Register) -> Register:
     value = _tangent(lanes, *_reduce_large(lanes, x))
     negative = lanes.builder.fcmp_ordered("<", x, lanes.f32(0.0))
     value = lanes.builder.select(negative, lanes.builder.fneg(value), value)
     return _of_finite(lanes, x, value)
 
 
-def _arc(lanes: VectorBuilder, x: Any) -> tuple[Any, Any]:
-    """Where |x| <= 1/2 asin(|x|), elsewhere acos(|x|): that, and whether it is elsewhere."""
+def _arc(lanes: VectorBuilder, x: Register) -> tuple[Register, Register]:
+    """Return asin(|x|) where |x| <= 1/2, else acos(|x|), and whether it is the latter."""
     build = lanes.builder
     size = lanes.abs(x)
     far = build.fcmp_ordered(">", size, lanes.f64(0.5))
@@ -245,10 +250,10 @@ def _arc(lanes: VectorBuilder, x: Any) -> tuple[Any, Any]:
     return build.select(far, build.fadd(value, value), value), far
 
 
-def asin(lanes: VectorBuilder, x: Any) -> Any:
+def asin(lanes: VectorBuilder, x: Register) -> Register:
     """Arc sine; NaN beyond 1."""
 
-    def body(inner: VectorBuilder, wide: Any) -> Any:
+    def body(inner: VectorBuilder, wide: Register) -> Register:
         build = inner.builder
         value, far = _arc(inner, wide)
         value = build.select(far, build.fsub(inner.f64(_HALF_PI), value), value)
@@ -257,10 +262,10 @@ def asin(lanes: VectorBuilder, x: Any) -> Any:
     return in_double(lanes, "asin", body, (x,))
 
 
-def acos(lanes: VectorBuilder, x: Any) -> Any:
+def acos(lanes: VectorBuilder, x: Register) -> Register:
     """Arc cosine; NaN beyond 1."""
 
-    def body(inner: VectorBuilder, wide: Any) -> Any:
+    def body(inner: VectorBuilder, wide: Register) -> Register:
         build = inner.builder
         value, far = _arc(inner, wide)
         negative = build.fcmp_ordered("<", wide, inner.f64(0.0))
@@ -271,16 +276,16 @@ def acos(lanes: VectorBuilder, x: Any) -> Any:
     return in_double(lanes, "acos", body, (x,))
 
 
-def _polynomial_atan(lanes: VectorBuilder, x: Any) -> Any:
+def _polynomial_atan(lanes: VectorBuilder, x: Register) -> Register:
     square = lanes.builder.fmul(x, x)
     cube = lanes.builder.fmul(square, x)
     return lanes.fma(cube, lanes.polynomial(square, _ATAN_64), x)
 
 
-def atan(lanes: VectorBuilder, x: Any) -> Any:
+def atan(lanes: VectorBuilder, x: Register) -> Register:
     """Arc tangent."""
 
-    def body(inner: VectorBuilder, wide: Any) -> Any:
+    def body(inner: VectorBuilder, wide: Register) -> Register:
         build = inner.builder
         size = inner.abs(wide)
         far = build.fcmp_ordered(">", size, inner.f64(1.0))
@@ -292,10 +297,10 @@ def atan(lanes: VectorBuilder, x: Any) -> Any:
     return in_double(lanes, "atan", body, (x,))
 
 
-def atan2(lanes: VectorBuilder, y: Any, x: Any) -> Any:
+def atan2(lanes: VectorBuilder, y: Register, x: Register) -> Register:
     """Angle of the point (x, y), with the special cases of C."""
 
-    def body(inner: VectorBuilder, y: Any, x: Any) -> Any:
+    def body(inner: VectorBuilder, y: Register, x: Register) -> Register:
         build = inner.builder
         height, width = inner.abs(y), inner.abs(x)
         steep = build.fcmp_ordered(">", height, width)

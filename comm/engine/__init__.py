@@ -1,0 +1,4 @@
+"""Collectives turn by turn: the records that describe one, and the compiled steps of a turn.
+
+Internal: names may change in any release.
+"""

@@ -1,0 +1,67 @@
+"""Functions of the device modules."""
+
+from __future__ import annotations
+
+import pytest
+from emulated_devices import check_on_devices, refused
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+DEVICES = 2
+
+
+def facts():
+    assert tuple(map(int, torch.version.cuda.split("."))) >= (11, 0)
+    for kind in ("cuda", "npu"):
+        module = getattr(torch, kind)
+        found = module.get_device_properties(1)
+        assert (found.major, found.minor) == module.get_device_capability(1)
+        assert found.name == module.get_device_name(1)
+        assert found.total_memory == module.mem_get_info()[1]
+        assert found.multi_processor_count > 0
+        refused(lambda m=module: m.get_device_properties(9), RuntimeError, "invalid device ordinal")
+    assert torch.cuda.is_bf16_supported()
+    assert torch.device(1) == torch.device("cuda", 1)
+
+
+def device_modules():
+    for kind in ("cuda", "npu"):
+        module = getattr(torch, kind)
+        assert module.is_available()
+        assert module.device_count() == DEVICES
+        module.synchronize()
+        module.empty_cache()
+        begin, end = module.Event(enable_timing=True), module.Event(enable_timing=True)
+        begin.record()
+        stream = module.Stream()
+        with module.stream(stream):
+            assert module.current_stream() is stream
+        assert module.current_stream() == module.default_stream() != stream
+        torch.ones(2, device=kind).record_stream(stream)
+        assert isinstance(stream, torch.Stream)
+        assert isinstance(torch.Stream(device=kind), module.Stream)
+        assert isinstance(torch.Event(device=kind), torch.Event)
+        module.current_stream().wait_stream(stream)
+        end.record()
+        assert begin.elapsed_time(end) >= 0.0
+        refused(lambda m=module: m.Event().elapsed_time(m.Event()), ValueError, "enable_timing")
+        before = module.memory_allocated()
+        held = torch.zeros(1000, device=kind)
+        assert module.memory_allocated() - before == held.nbytes
+        refused(module.memory_snapshot, NotImplementedError, "is not emulated: the memory is")
+        refused(module.CUDAGraph, NotImplementedError, "nothing of it is captured")
+        refused(lambda m=module: m.set_device(9), RuntimeError, "invalid device ordinal")
+        state = module.get_rng_state()
+        first = torch.randn(3, device=kind)
+        module.set_rng_state(state)
+        assert torch.equal(first, torch.randn(3, device=kind))
+        module.manual_seed_all(5)
+        assert module.initial_seed() == 5
+
+
+def test_properties_and_facts_agree() -> None:
+    check_on_devices(facts)
+
+
+def test_both_modules_have_streams_events_and_random_numbers() -> None:
+    check_on_devices(device_modules)
