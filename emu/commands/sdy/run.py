@@ -60,27 +60,28 @@ def run_program(
         0 on success; 1 if the module, a pass or an operation failed, or results differ; 2 for a file
         that cannot be read, or inputs that do not fit.
     """
-    stdout, stderr = stdout or sys.stdout, stderr or sys.stderr
+    out: TextIO = stdout or sys.stdout
+    err: TextIO = stderr or sys.stderr
     try:
         module = parse(read_text(request.file), file=request.file)
         program = Executable(module, passes=request.passes or DEFAULT_PIPELINE, check=request.check)
         given = _inputs(request, program.partitioned.inputs)
-        stdout.write(_heading(request, program))
-        stdout.flush()
+        out.write(_heading(request, program))
+        out.flush()
         results = program(*given, options=LaunchOptions(timeout=request.timeout))
-        stdout.writelines(_lines(program, results))
+        out.writelines(_lines(program, results))
         if request.output is not None:
             np.savez(request.output, *results)
     except MismatchError as error:
-        stderr.write(f"{error}\n")
+        err.write(f"{error}\n")
         if len(error.findings) > 1:
-            stderr.write(f"  and {len(error.findings) - 1} more\n")
+            err.write(f"  and {len(error.findings) - 1} more\n")
         return 1
     except (EvaluationError, MlirError, PassFailed) as error:
-        stderr.write(f"{error}\n")
+        err.write(f"{error}\n")
         return 1
     except (ArgumentError, ExecutionError, LaunchArgumentError, OSError) as error:
-        stderr.write(f"emu sdy run: {error}\n")
+        err.write(f"emu sdy run: {error}\n")
         return 2
     return 0
 

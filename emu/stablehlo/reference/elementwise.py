@@ -143,7 +143,8 @@ def _power(x: Array, y: Array) -> Array:
 
 def _is_greater(x: Array, y: Array) -> Array:
     """Compare complex numbers by their real parts first."""
-    return np.asarray((x.real > y.real) | ((x.real == y.real) & (x.imag > y.imag)))
+    left, right = np.real(x), np.real(y)
+    return np.asarray((left > right) | ((left == right) & (np.imag(x) > np.imag(y))))
 
 
 def _maximum(x: Array, y: Array) -> Array:
@@ -228,8 +229,8 @@ def _negate(x: Array) -> Array:
 
 def _abs(x: Array) -> Array:
     if is_complex(x.dtype):
-        part = x.real.dtype
-        return np.hypot(x.real.astype(np.float64), x.imag.astype(np.float64)).astype(part)
+        parts = np.real(x), np.imag(x)
+        return np.hypot(*(p.astype(np.float64) for p in parts)).astype(parts[0].dtype)
     return np.abs(x)
 
 
@@ -406,7 +407,7 @@ def convert(x: Array, dtype: np.dtype[np.generic]) -> Array:
     if x.dtype == dtype:
         return x
     if is_complex(x.dtype) and not is_complex(dtype):
-        x = x.real
+        x = np.real(x)
     if dtype.kind == "b":
         return np.asarray(x != np.zeros((), x.dtype))
     if not is_integer(dtype):
