@@ -94,6 +94,7 @@ def _on_device(
     found = scope.run(op.regions[0], shards)
     if isinstance(device, SingleDevice):
         return found
+    # Along the free axes devices compute the same thing: only those that differ along manual axes are asked.
     peers = manual_peers(op, mesh, device.process)
     return [p.assemble(device.gather(x, peers), peers) for p, x in zip(outputs, found, strict=True)]
 

@@ -35,6 +35,7 @@ def _custom_call(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence
 @handles("stablehlo.while")
 def _while(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
     condition, body = op.regions
+    # Each device decides for itself: that a loop with collectives runs as often on all of them is the program's duty.
     carried = list(args)
     while scope.run(condition, carried)[0]:
         carried = scope.run(body, carried)
@@ -48,6 +49,7 @@ def _if(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
 
 @handles("stablehlo.case")
 def _case(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    # An index that is out of range, a negative one too, takes the last branch.
     index, last = int(args[0]), len(op.regions) - 1
     return scope.run(op.regions[index if 0 <= index <= last else last], [])
 

@@ -56,6 +56,7 @@ def evaluate(
         module, SingleDevice() if device is None else device, custom_calls or {}, observer
     )
     checked = _checked_inputs(program.function(function), inputs)
+    # Copies: a result may be a view of an input, or of a constant's bytes.
     return [np.array(each) for each in program.call(function, checked)]
 
 
