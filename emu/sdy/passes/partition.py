@@ -11,6 +11,7 @@ from emu.sdy.passes.export.local.conversion import ConvertGlobalToLocal
 from emu.sdy.passes.export.padding import PadForDivisibility
 from emu.sdy.passes.export.permutation import ResolvePermutationFactors
 from emu.sdy.passes.export.reshards.insertion import InsertExplicitReshards
+from emu.sdy.passes.export.unevenness import ResolveUnevenShards
 from emu.sdy.passes.generic import Canonicalize
 from emu.sdy.passes.pipelines import PropagationPipeline
 
@@ -20,7 +21,9 @@ class PartitionPipeline(Pipeline, name="emu-partition-pipeline"):
 
     The order matters. CHLO is lowered first, since shardings do not propagate through
     it. Permutation factors are resolved by reshards, so that comes before reshards
-    become collectives. Shardy has these passes, but no pipeline of them.
+    become collectives. Padding comes before the collectives are simplified, which could
+    not be padded then. Shardy has these passes but ``emu-resolve-uneven-shards``, and no
+    pipeline of them.
 
     Attributes:
         conservative_propagation: Whether to avoid sub-axes and uneven shards.
@@ -40,8 +43,9 @@ class PartitionPipeline(Pipeline, name="emu-partition-pipeline"):
             PropagationPipeline(conservative_propagation=self.conservative_propagation),
             InsertExplicitReshards(enable_full_version=True),
             ResolvePermutationFactors(enable_halo_exchange=self.enable_halo_exchange),
+            ResolveUnevenShards(),
             ReshardToCollectives(),
-            Canonicalize(),
             PadForDivisibility(),
+            Canonicalize(),
             ConvertGlobalToLocal(fix_sub_axis_offsets=self.fix_sub_axis_offsets),
         ]

@@ -36,26 +36,10 @@ NAMES = [
 ]
 
 NEVER = {
-    "not_divisible": "dimension 0 is sharded but the slice is not a full slice",
     "several_meshes": "is incompatible with return type of operation",
     "symbolic_shapes": "Shardy propagation only supports ranked tensors with a static shape",
 }
-"""Why programs are not converted: uneven shards that the program asks for itself and
-then cuts up; values on meshes of different sizes; shapes that are not known."""
-
-UNEVEN = {
-    "indexing": "number of output elements (6) doesn't match",
-    "moe_forward": "dimension 1 is sharded but the slice is not a full slice",
-    "moe_grad": "dimension 1 is sharded but the slice is not a full slice",
-    "shapes": "is not equal to 1 or size of result dimension",
-    "sorting": "number of output elements (16) doesn't match",
-    "windows": "number of output elements (16) doesn't match",
-}
-"""Not converted where propagation makes uneven shards, since padding them is known of
-a few operations only, of reshapes, iotas and windows not."""
-
-ONLY_UNEVEN = {"moe_scatter": "dimension 0 is sharded but the concatenation is on this dimension"}
-"""Not converted where propagation makes no uneven shards."""
+"""Why programs are not converted: values on meshes of different sizes; shapes that are not known."""
 
 NOT_EXACT = {"elementwise", "random_numbers"}
 """With special functions, which have no exact formula: only jaxlib legalizes them."""
@@ -90,18 +74,12 @@ def convert(file: Path, passes: str) -> str | None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
-    ("passes", "reasons"),
-    [(PIPELINE, NEVER | UNEVEN), (CONSERVATIVE, NEVER | ONLY_UNEVEN)],
-    ids=["uneven", "even"],
-)
-def test_a_program_is_converted(
-    name: str, passes: str, reasons: dict[str, str], programs: Path
-) -> None:
+@pytest.mark.parametrize("passes", [PIPELINE, CONSERVATIVE], ids=["uneven", "even"])
+def test_a_program_is_converted(name: str, passes: str, programs: Path) -> None:
     said = convert(programs / "legalized" / f"{name}.mlir", passes)
-    if name in reasons:
+    if name in NEVER:
         assert said is not None, f"{name} is converted now: take it off the list"
-        assert reasons[name] in said
+        assert NEVER[name] in said
     else:
         assert said is None
 
@@ -113,7 +91,7 @@ def test_a_program_is_converted_without_the_help_of_jaxlib(name: str, programs: 
         assert said is not None
         assert "failed to legalize operation 'chlo." in said
     else:
-        assert (said is None) == (name not in NEVER | ONLY_UNEVEN)
+        assert (said is None) == (name not in NEVER)
 
 
 WRONG_ORDER = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from variants import thorough
 
 import emu.sdy
 from emu.stablehlo.reference import evaluate
@@ -293,8 +294,15 @@ def test_control_flow_and_functions(name: str) -> None:
     check(CONTROL[name], values((5, 6), "float32", 8), ulps=32)
 
 
-@pytest.mark.parametrize("implementation", ["threefry2x32", "rbg", "unsafe_rbg"])
-@pytest.mark.parametrize("shape", [(), (1,), (7,), (4, 3), (3, 5), (2, 3, 4)])
+def rarely(*shapes: tuple[int, ...]) -> list[object]:
+    """Return shapes as parameters of thorough tests."""
+    return [pytest.param(shape, marks=pytest.mark.slow) for shape in shapes]
+
+
+@pytest.mark.parametrize(
+    "implementation", thorough(["threefry2x32", "rbg", "unsafe_rbg"], "threefry2x32", "rbg")
+)
+@pytest.mark.parametrize("shape", [(7,), *rarely((), (1,), (4, 3), (3, 5), (2, 3, 4))])
 def test_random_bits_are_those_of_xla(implementation: str, shape: tuple[int, ...]) -> None:
     def draw(seed):
         key = jax.random.key(seed, impl=implementation)
@@ -310,8 +318,8 @@ def test_random_bits_are_those_of_xla(implementation: str, shape: tuple[int, ...
 
 
 @pytest.mark.parametrize("algorithm", [1, 2])
-@pytest.mark.parametrize("dtype", ["uint32", "uint64", "uint16"])
-@pytest.mark.parametrize("shape", [(), (1,), (5,), (6,), (3, 4), (3, 5)])
+@pytest.mark.parametrize("dtype", ["uint32", "uint64", *thorough(["uint16"])])
+@pytest.mark.parametrize("shape", [(5,), (3, 4), *rarely((), (1,), (6,), (3, 5))])
 def test_bit_generators(algorithm: int, dtype: str, shape: tuple[int, ...]) -> None:
     with jax.enable_x64(True):
         state = np.array([0x9E3779B97F4A7C15, 2**64 - 2], np.uint64)  # the counter carries

@@ -95,7 +95,8 @@ class _Padder:
 
     def _is_done(self, op: Operation) -> bool:
         """Return whether an operation can stay as it is."""
-        if op.dialect == "stablehlo":
+        # What is added up element by element takes padding as an operation of StableHLO does.
+        if op.dialect == "stablehlo" or op.name == "sdy.all_reduce":
             return all(map(self._is_even, op.results)) and all(map(self._is_even, op.operands))
         if op.name == "sdy.all_slice":
             type_ = op.operands[0].type
