@@ -118,8 +118,7 @@ def partition(
     type_ = function_type(main_function(local))
     count = n_devices(local)
     before, last = _split(passes)
-    for each in before:
-        run_passes(local, each)
+    run_passes(local, before)
     made = _texts(local) if probed else {}
     probes = _insert_probes(local, operations) if probed else {}
     run_passes(local, last)
@@ -236,9 +235,7 @@ def n_devices(module: Operation) -> int:
     for op in module.walk():
         mesh = op.properties.get("mesh") if op.name == "sdy.mesh" else None
         if isinstance(mesh, Mesh):
-            count = max(
-                count, mesh.total_size if mesh.axes else 1, *(d + 1 for d in mesh.device_ids), 1
-            )
+            count = max(count, mesh.total_size, *(device + 1 for device in mesh.device_ids))
     return count
 
 

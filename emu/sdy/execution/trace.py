@@ -21,41 +21,24 @@ _WHOLE = "\0whole "
 
 def mark_whole(module: Operation) -> dict[int, Operation]:
     """Mark the operations of a whole program by their numbers; return them."""
-    return _mark(module, _WHOLE)
-
-
-def _mark(module: Operation, prefix: str) -> dict[int, Operation]:
     found = dict(enumerate(module.walk()))
     for number, op in found.items():
-        op.location = NameLoc(f"{prefix}{number}", op.location)
+        op.location = NameLoc(f"{_WHOLE}{number}", op.location)
     return found
 
 
 def whole_number(location: Location) -> int | None:
     """Return the number of the whole program's operation, or None."""
-    return _number(location, _WHOLE)
-
-
-def _number(location: Location, prefix: str) -> int | None:
     if isinstance(location, NameLoc):
-        if location.name.startswith(prefix):
-            return int(location.name[len(prefix) :])
-        return _number(location.child, prefix)
+        if location.name.startswith(_WHOLE):
+            return int(location.name.removeprefix(_WHOLE))
+        return whole_number(location.child)
     if isinstance(location, CallSiteLoc):
-        found = _number(location.callee, prefix)
-        return _number(location.caller, prefix) if found is None else found
+        found = whole_number(location.callee)
+        return whole_number(location.caller) if found is None else found
     if isinstance(location, FusedLoc):
-        return next(
-            (n for each in location.locations if (n := _number(each, prefix)) is not None), None
-        )
+        return next((n for n in map(whole_number, location.locations) if n is not None), None)
     return None
-
-
-def plain_location(location: Location) -> Location:
-    """Return a location without marks."""
-    while isinstance(location, NameLoc) and location.name.startswith("\0"):
-        location = location.child
-    return location
 
 
 class Recorder:

@@ -93,10 +93,6 @@ def wrap(value: Array, dtype: np.dtype[np.generic]) -> Array:
 # Arithmetic
 
 
-def _add(x: Array, y: Array) -> Array:
-    return np.add(x, y)
-
-
 def _subtract(x: Array, y: Array) -> Array:
     return np.bitwise_xor(x, y) if x.dtype.kind == "b" else np.subtract(x, y)
 
@@ -173,58 +169,28 @@ def _signed_zeros(result: Array, x: Array, y: Array, *, smallest: bool) -> Array
     return np.where(both, np.where(first, x, y), result)
 
 
-def _shift(
-    function: Callable[[Array, Array], Array], fill_sign: bool = False
-) -> Callable[[Array, Array], Array]:
+def _shift(kind: str) -> Callable[[Array, Array], Array]:
+    """Return a shift of integers of any width; a count outside of it shifts all bits out."""
+
     def shifted(x: Array, y: Array) -> Array:
         width = bit_width(x.dtype)
-        counts = y.astype(np.uint64) if not is_signed(y.dtype) else y.astype(np.int64)
+        unused = np.uint64(64 - width)
+        counts = y.astype(np.int64)
         outside = (counts < 0) | (counts >= width)
-        safe = np.where(outside, 0, counts).astype(x.dtype)
-        if not fill_sign:
-            return np.where(outside, 0, function(x, safe)).astype(x.dtype)
-        # The highest bit is the sign, of unsigned integers too.
-        signed = np.dtype(f"i{x.dtype.itemsize}")
-        bits, counts = x.view(signed), np.where(outside, width - 1, safe).astype(signed)
-        return np.asarray(np.right_shift(bits, counts)).view(x.dtype)
+        counts = np.where(outside, 0, counts).astype(np.uint64)
+        bits = x.astype(np.int64).view(np.uint64) << unused
+        if kind == "left":
+            found = np.where(outside, 0, bits << counts) >> unused
+        elif kind == "logical":
+            found = np.where(outside, 0, bits >> unused >> counts)
+        else:
+            # The highest bit is the sign, of unsigned integers too.
+            signed = bits.view(np.int64) >> unused.astype(np.int64)
+            counts = np.where(outside, np.uint64(width - 1), counts)
+            found = (signed >> counts.astype(np.int64)).view(np.uint64)
+        return wrap(np.asarray(found, np.uint64), x.dtype)
 
     return shifted
-
-
-def _shift_right_logical(x: Array, y: Array) -> Array:
-    unsigned = np.dtype(f"u{x.dtype.itemsize}")
-    return np.asarray(x.view(unsigned) >> y.view(unsigned)).view(x.dtype)
-
-
-def _small_shift_right_logical(x: Array, y: Array) -> Array:
-    if x.dtype not in _SMALL_INTEGERS:
-        return _shift(_shift_right_logical)(x, y)
-    mask = np.uint8((1 << bit_width(x.dtype)) - 1)
-    counts = y.astype(np.int64)
-    outside = (counts < 0) | (counts >= bit_width(x.dtype))
-    bits = x.astype(np.int8).view(np.uint8) & mask
-    return wrap(
-        np.where(outside, 0, bits >> np.where(outside, 0, counts).astype(np.uint8)), x.dtype
-    )
-
-
-def _small_shift(
-    function: Callable[[Array, Array], Array], fill_sign: bool
-) -> Callable[..., Array]:
-    def shifted(x: Array, y: Array) -> Array:
-        if x.dtype not in _SMALL_INTEGERS:
-            return _shift(function, fill_sign)(x, y)
-        limit, counts = bit_width(x.dtype), y.astype(np.int64)
-        counts = np.where(counts < 0, limit, np.minimum(counts, limit))
-        wide = x.astype(np.int64)
-        beyond = np.where(wide < 0, -1, 0) if fill_sign else 0
-        return wrap(np.where(counts >= limit, beyond, function(wide, counts)), x.dtype)
-
-    return shifted
-
-
-def _negate(x: Array) -> Array:
-    return np.negative(x)
 
 
 def _abs(x: Array) -> Array:
@@ -323,7 +289,7 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {
 }
 _PLAIN: dict[str, Callable[..., Array]] = {
     "abs": _in_bytes(_abs),
-    "add": _in_bytes(_add),
+    "add": _in_bytes(np.add),
     "and": _in_bytes(np.bitwise_and),
     "ceil": np.ceil,
     "clamp": _in_bytes(lambda low, x, high: _minimum(_maximum(x, low), high)),
@@ -336,7 +302,7 @@ _PLAIN: dict[str, Callable[..., Array]] = {
     "maximum": _in_bytes(_maximum),
     "minimum": _in_bytes(_minimum),
     "multiply": _in_bytes(np.multiply),
-    "negate": _in_bytes(_negate),
+    "negate": _in_bytes(np.negative),
     "not": _in_bytes(_not),
     "or": _in_bytes(np.bitwise_or),
     "popcnt": _popcnt,
@@ -346,9 +312,9 @@ _PLAIN: dict[str, Callable[..., Array]] = {
     "round_nearest_afz": _round_away,
     "round_nearest_even": np.rint,
     "select": _select,
-    "shift_left": _small_shift(np.left_shift, False),
-    "shift_right_arithmetic": _small_shift(np.right_shift, True),
-    "shift_right_logical": _small_shift_right_logical,
+    "shift_left": _shift("left"),
+    "shift_right_arithmetic": _shift("arithmetic"),
+    "shift_right_logical": _shift("logical"),
     "sign": _in_bytes(_sign),
     "subtract": _in_bytes(_subtract),
     "xor": _in_bytes(np.bitwise_xor),

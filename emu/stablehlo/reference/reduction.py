@@ -15,9 +15,10 @@ from emu.mlir.types import Type
 from emu.stablehlo.reference.dtypes import result_dtype
 from emu.stablehlo.reference.elementwise import convert
 from emu.stablehlo.reference.scope import Scope, handles
-from emu.stablehlo.reference.shaping import dense_ints, pad, result_shape
+from emu.stablehlo.reference.shaping import pad, result_shape
 from emu.stablehlo.reference.values import Array
 from emu.stablehlo.syntax import ints
+from emu.stablehlo.windows import windows
 
 
 def fold(
@@ -95,15 +96,13 @@ def _reduce_window(op: Operation, args: Sequence[Array], scope: Scope) -> Sequen
     inputs, starts = args[:count], args[count:]
     sizes = ints(op.properties["window_dimensions"])
     rank = len(sizes)
-    ones = (1,) * rank
-    strides = ints(op.properties.get("window_strides")) or ones
-    base = ints(op.properties.get("base_dilations")) or ones
-    dilations = ints(op.properties.get("window_dilations")) or ones
-    edges = dense_ints(op.properties.get("padding")) or (0,) * (2 * rank)
-    interior = [each - 1 for each in base]
+    found = windows(op, sizes, ("base_dilations", "window_dilations"))
+    strides, dilations = [w.stride for w in found], [w.dilation for w in found]
+    low, high = ([w.padding[side] for w in found] for side in (0, 1))
+    interior = [w.base_dilation - 1 for w in found]
     lines = []
     for x, start in zip(inputs, starts, strict=True):
-        padded = pad(x, convert(start, x.dtype), edges[::2], edges[1::2], interior)
+        padded = pad(x, convert(start, x.dtype), low, high, interior)
         view = window_view(padded, sizes, strides, dilations)
         moved = view.transpose([*range(rank, 2 * rank), *range(rank)])
         lines.append(moved.reshape(-1, *result_shape(op)))
@@ -117,13 +116,14 @@ def _select_and_scatter(op: Operation, args: Sequence[Array], scope: Scope) -> S
     x, source, start = args
     rank = x.ndim
     sizes = ints(op.properties.get("window_dimensions")) or (1,) * rank
-    strides = ints(op.properties.get("window_strides")) or (1,) * rank
-    edges = dense_ints(op.properties.get("padding")) or (0,) * (2 * rank)
+    found = windows(op, sizes, ("base_dilations", "window_dilations"))
+    strides = [w.stride for w in found]
+    low, high = ([w.padding[side] for w in found] for side in (0, 1))
     select, combine = op.regions
     none = [0] * rank
     # Places in the flat input; -1 outside of it, where nothing is selected.
     numbers = np.arange(x.size).reshape(x.shape)
-    padded = pad(numbers, np.asarray(-1), edges[::2], edges[1::2], none)
+    padded = pad(numbers, np.asarray(-1), low, high, none)
     places = window_view(padded, sizes, strides, [1] * rank).reshape(source.size, -1)
     flat = x.reshape(-1)
     chosen = np.full(source.size, -1)
@@ -135,6 +135,6 @@ def _select_and_scatter(op: Operation, args: Sequence[Array], scope: Scope) -> S
     result = np.full(x.size, start, x.dtype)
     for place, value in zip(chosen, source.reshape(-1), strict=True):
         if place >= 0:
-            (found,) = scope.apply(combine, [result[place], np.asarray(value)], ())
-            result[place] = found[()]
+            (total,) = scope.apply(combine, [result[place], np.asarray(value)], ())
+            result[place] = total[()]
     return (result.reshape(x.shape),)
