@@ -22,8 +22,8 @@ from emu.sdy.execution.errors import ExecutionError, MismatchError
 from emu.sdy.execution.executable import Executable
 from emu.sdy.execution.partitioned import DEFAULT_PIPELINE
 from emu.sdy.execution.shards import Placement
-from emu.stablehlo.reference.dtypes import dtype_of
-from emu.stablehlo.reference.elementwise import convert, is_integer
+from emu.stablehlo.reference.dtypes import dtype_of, is_integer
+from emu.stablehlo.reference.elementwise import convert
 from emu.stablehlo.reference.errors import EvaluationError
 from emu.stablehlo.reference.values import Array
 

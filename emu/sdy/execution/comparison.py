@@ -16,7 +16,7 @@ from emu.sdy.execution.shards import Placement
 from emu.sdy.execution.trace import Recorder, Values
 from emu.sdy.provenance.names import without_name
 from emu.stablehlo.reference.devices import SingleDevice
-from emu.stablehlo.reference.elementwise import is_complex, is_float
+from emu.stablehlo.reference.dtypes import is_complex, is_float
 from emu.stablehlo.reference.scope import HANDLERS, Program, Scope, callee
 from emu.stablehlo.reference.values import Array
 

@@ -16,8 +16,8 @@ from emu.stablehlo.attributes import (
 )
 from emu.stablehlo.checks import integer
 from emu.stablehlo.reference.contraction import dot_general
-from emu.stablehlo.reference.dtypes import result_dtype
-from emu.stablehlo.reference.elementwise import is_complex, is_float, is_integer, total_order
+from emu.stablehlo.reference.dtypes import is_complex, is_float, is_integer, result_dtype
+from emu.stablehlo.reference.elementwise import total_order
 from emu.stablehlo.reference.errors import EvaluationError
 from emu.stablehlo.reference.scope import HANDLERS, Scope, define_elementwise, handles
 from emu.stablehlo.reference.shaping import broadcast_in_dim, result_shape

@@ -14,14 +14,19 @@ from emu.mlir.attributes import Attribute, DenseArrayAttr, DenseElementsAttr, St
 from emu.mlir.ir import Operation
 from emu.stablehlo.attributes import ConvDimensionNumbers, DotDimensionNumbers
 from emu.stablehlo.checks import integer
-from emu.stablehlo.reference.dtypes import constant_array, result_dtype
-from emu.stablehlo.reference.elementwise import is_complex, is_integer, wrap
+from emu.stablehlo.reference.dtypes import (
+    constant_array,
+    is_complex,
+    is_integer,
+    result_dtype,
+    wrap,
+)
 from emu.stablehlo.reference.errors import EvaluationError
 from emu.stablehlo.reference.reduction import window_view
 from emu.stablehlo.reference.scope import Scope, handles
-from emu.stablehlo.reference.shaping import dense_ints, pad, result_shape
+from emu.stablehlo.reference.shaping import pad, result_shape
 from emu.stablehlo.reference.values import Array
-from emu.stablehlo.syntax import ints
+from emu.stablehlo.windows import windows
 
 
 def _wide(x: Array) -> Array:
@@ -95,13 +100,11 @@ def _convolution(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence
     if not isinstance(numbers, ConvDimensionNumbers):
         raise EvaluationError("dimension_numbers are not those of a convolution")
     count = len(numbers.input_spatial_dimensions)
-    ones = (1,) * count
-    strides = ints(op.properties.get("window_strides")) or ones
-    edges = dense_ints(op.properties.get("padding")) or (0,) * (2 * count)
-    if len(args) == 3:
-        edges = tuple(int(v) for v in args[2].reshape(-1))
-    dilations = ints(op.properties.get("lhs_dilation")) or ones
-    kernel_dilations = ints(op.properties.get("rhs_dilation")) or ones
+    extents = [args[1].shape[d] for d in numbers.kernel_spatial_dimensions]
+    found = windows(op, extents, ("lhs_dilation", "rhs_dilation"))
+    edges = [w.padding for w in found]
+    if len(args) == 3:  # of dynamic_conv
+        edges = [(int(low), int(high)) for low, high in args[2]]
     reversal = _flags(op.properties.get("window_reversal"), count)
     features = integer(op, "feature_group_count")
     batches = integer(op, "batch_group_count")
@@ -116,21 +119,23 @@ def _convolution(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence
         *numbers.kernel_spatial_dimensions,
     )
     kernel = np.flip(kernel, tuple(2 + d for d, is_reversed in enumerate(reversal) if is_reversed))
-    low, high = (0, 0, *edges[::2]), (0, 0, *edges[1::2])
-    x = pad(x, np.zeros((), x.dtype), low, high, (0, 0, *(d - 1 for d in dilations)))
+    low, high = ((0, 0, *(pair[side] for pair in edges)) for side in (0, 1))
+    interior = (0, 0, *(w.base_dilation - 1 for w in found))
+    x = pad(x, np.zeros((), x.dtype), low, high, interior)
     sizes = kernel.shape[2:]
-    view = window_view(x, (1, 1, *sizes), (1, 1, *strides), (1, 1, *kernel_dilations))
+    strides, dilations = [w.stride for w in found], [w.dilation for w in found]
+    view = window_view(x, (1, 1, *sizes), (1, 1, *strides), (1, 1, *dilations))
     places = view.shape[2 : 2 + count]
     view = view.reshape(x.shape[0], x.shape[1], *places, *sizes)
-    found = _grouped(view, kernel, features, batches, count)
+    product = _grouped(view, kernel, features, batches, count)
     output = (
         numbers.output_batch_dimension,
         numbers.output_feature_dimension,
         *numbers.output_spatial_dimensions,
     )
-    found = found.transpose(np.argsort(output))
-    assert found.shape == result_shape(op)
-    return (_rounded(found, result_dtype(op.result.type)),)
+    product = product.transpose(np.argsort(output))
+    assert product.shape == result_shape(op)
+    return (_rounded(product, result_dtype(op.result.type)),)
 
 
 def _grouped(view: Array, kernel: Array, features: int, batches: int, count: int) -> Array:

@@ -49,6 +49,57 @@ _UNSIGNED = {
 }
 
 
+SMALL_INTEGERS = {
+    np.dtype(t): np.dtype(np.int8 if "u" not in t.__name__ else np.uint8)
+    for t in (ml_dtypes.int2, ml_dtypes.int4, ml_dtypes.uint2, ml_dtypes.uint4)
+}
+
+
+# Kinds of dtypes
+
+
+def is_integer(dtype: np.dtype[np.generic]) -> bool:
+    """Return whether a dtype is an integer, those of 2 and 4 bits included; bool is none."""
+    return dtype.kind in "iu" or dtype in SMALL_INTEGERS
+
+
+def is_complex(dtype: np.dtype[np.generic]) -> bool:
+    """Return whether a dtype is complex."""
+    return dtype.kind == "c"
+
+
+def is_float(dtype: np.dtype[np.generic]) -> bool:
+    """Return whether a dtype is real and has a point, the small formats included."""
+    return not (is_integer(dtype) or is_complex(dtype) or dtype.kind == "b")
+
+
+def bit_width(dtype: np.dtype[np.generic]) -> int:
+    """Return the number of bits of an integer dtype."""
+    if dtype in SMALL_INTEGERS:
+        return int(dtype.name[-1])
+    return 8 * dtype.itemsize
+
+
+def is_signed(dtype: np.dtype[np.generic]) -> bool:
+    """Return whether an integer dtype is signed."""
+    return dtype.kind == "i" or dtype.name in ("int2", "int4")
+
+
+def wrap(value: Array, dtype: np.dtype[np.generic]) -> Array:
+    """Return integers modulo the width of another integer dtype."""
+    if dtype not in SMALL_INTEGERS:
+        return value.astype(dtype)
+    width = bit_width(dtype)
+    low = value.astype(np.uint8) & np.uint8((1 << width) - 1)
+    if is_signed(dtype):
+        sign = np.uint8(1 << (width - 1))
+        return ((low ^ sign).astype(np.int8) - np.int8(sign)).astype(dtype)
+    return low.astype(dtype)
+
+
+# Types of MLIR
+
+
 @lru_cache(maxsize=256)
 def dtype_of(element: Type) -> np.dtype[np.generic]:
     """Return the NumPy dtype of an element type.
@@ -97,12 +148,7 @@ def constant_array(value: Attribute) -> Array:
         raise EvaluationError(f"elements of type {element} have no NumPy dtype")
     if isinstance(element, IntegerType) and element.width in (2, 4):
         # The upper bits of the byte are the sign's in some texts and zero in others.
-        low = raw & ((1 << element.width) - 1)
-        if element.signedness != "u":
-            sign = np.uint8(1 << (element.width - 1))
-            found = ((low ^ sign).astype(np.int8) - np.int8(sign)).astype(dtype)
-        else:
-            found = low.astype(dtype)
+        found = wrap(raw, dtype)
     else:
         found = raw.view(dtype)
     return np.broadcast_to(found[0] if value.splat else found.reshape(shape), shape)

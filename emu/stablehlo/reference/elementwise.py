@@ -8,51 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import ml_dtypes
 import numpy as np
 
 from emu.mlir.ir import Operation
 from emu.mlir.types import TensorType
 from emu.stablehlo.attributes import ComparisonDirection, ComparisonType
 from emu.stablehlo.checks import integer
-from emu.stablehlo.reference.dtypes import result_dtype
+from emu.stablehlo.reference.dtypes import (
+    SMALL_INTEGERS,
+    bit_width,
+    is_complex,
+    is_float,
+    is_integer,
+    is_signed,
+    result_dtype,
+    wrap,
+)
 from emu.stablehlo.reference.scope import ELEMENTWISE, Scope, define_elementwise, handles
 from emu.stablehlo.reference.values import Array
-
-_SMALL_INTEGERS = {
-    np.dtype(t): np.dtype(np.int8 if "u" not in t.__name__ else np.uint8)
-    for t in (ml_dtypes.int2, ml_dtypes.int4, ml_dtypes.uint2, ml_dtypes.uint4)
-}
-
-
-# Kinds of dtypes
-
-
-def is_integer(dtype: np.dtype[np.generic]) -> bool:
-    """Return whether a dtype is an integer, those of 2 and 4 bits included; bool is none."""
-    return dtype.kind in "iu" or dtype in _SMALL_INTEGERS
-
-
-def is_complex(dtype: np.dtype[np.generic]) -> bool:
-    """Return whether a dtype is complex."""
-    return dtype.kind == "c"
-
-
-def is_float(dtype: np.dtype[np.generic]) -> bool:
-    """Return whether a dtype is real and has a point, the small formats included."""
-    return not (is_integer(dtype) or is_complex(dtype) or dtype.kind == "b")
-
-
-def bit_width(dtype: np.dtype[np.generic]) -> int:
-    """Return the number of bits of an integer dtype."""
-    if dtype in _SMALL_INTEGERS:
-        return int(dtype.name[-1])
-    return 8 * dtype.itemsize
-
-
-def is_signed(dtype: np.dtype[np.generic]) -> bool:
-    """Return whether an integer dtype is signed."""
-    return dtype.kind == "i" or dtype.name in ("int2", "int4")
 
 
 def _wide(function: Callable[..., Array]) -> Callable[..., Array]:
@@ -71,23 +44,11 @@ def _in_bytes(function: Callable[..., Array]) -> Callable[..., Array]:
 
     def computed(*args: Array) -> Array:
         dtype = args[0].dtype
-        if dtype not in _SMALL_INTEGERS:
+        if dtype not in SMALL_INTEGERS:
             return function(*args)
-        return wrap(function(*(a.astype(_SMALL_INTEGERS[dtype]) for a in args)), dtype)
+        return wrap(function(*(a.astype(SMALL_INTEGERS[dtype]) for a in args)), dtype)
 
     return computed
-
-
-def wrap(value: Array, dtype: np.dtype[np.generic]) -> Array:
-    """Return integers modulo the width of another integer dtype."""
-    if dtype not in _SMALL_INTEGERS:
-        return value.astype(dtype)
-    width = bit_width(dtype)
-    low = value.astype(np.uint8) & np.uint8((1 << width) - 1)
-    if is_signed(dtype):
-        sign = np.uint8(1 << (width - 1))
-        return ((low ^ sign).astype(np.int8) - np.int8(sign)).astype(dtype)
-    return low.astype(dtype)
 
 
 # Arithmetic
@@ -381,7 +342,7 @@ def convert(x: Array, dtype: np.dtype[np.generic]) -> Array:
     if x.dtype.kind == "b":
         return wrap(x.astype(np.uint8), dtype)
     if is_integer(x.dtype):
-        return wrap(x.astype(np.int8) if x.dtype in _SMALL_INTEGERS else x, dtype)
+        return wrap(x.astype(np.int8) if x.dtype in SMALL_INTEGERS else x, dtype)
     wide = np.trunc(np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf))
     width, signed = bit_width(dtype), is_signed(dtype)
     low = -(2 ** (width - 1)) if signed else 0

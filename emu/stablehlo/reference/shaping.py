@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from emu.mlir.attributes import Attribute, DenseElementsAttr
 from emu.mlir.ir import Operation
 from emu.mlir.types import TensorType
 from emu.stablehlo.checks import integer
@@ -23,13 +22,6 @@ def result_shape(op: Operation, index: int = 0) -> tuple[int, ...]:
     if not isinstance(type_, TensorType) or not type_.is_static:
         raise EvaluationError(f"{type_} has no static shape")
     return type_.static_shape
-
-
-def dense_ints(attribute: Attribute | None) -> tuple[int, ...]:
-    """Return the numbers of a dense attribute, row by row; none where it is absent."""
-    if not isinstance(attribute, DenseElementsAttr):
-        return ()
-    return tuple(int(v) for v in constant_array(attribute).reshape(-1))
 
 
 # Creation

@@ -10,8 +10,8 @@ import numpy as np
 from emu.mlir.attributes import ArrayAttr, IntegerAttr, SymbolRefAttr
 from emu.mlir.ir import Operation
 from emu.stablehlo.reference.devices import Device, run_on_threads
-from emu.stablehlo.reference.dtypes import constant_array
-from emu.stablehlo.reference.elementwise import is_complex, is_float, total_order
+from emu.stablehlo.reference.dtypes import constant_array, is_complex, is_float
+from emu.stablehlo.reference.elementwise import total_order
 from emu.stablehlo.reference.scope import Scope, handles
 from emu.stablehlo.reference.values import Array
 
