@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 import emu.sdy
@@ -37,36 +36,9 @@ from emu.sdy.dialect.functions import (
     func_result_sharding,
     set_func_result_sharding,
 )
-
-DTYPES: dict[str, Any] = {
-    "bf16": ml_dtypes.bfloat16,
-    "complex<f32>": np.complex64,
-    "f16": np.float16,
-    "f32": np.float32,
-    "f64": np.float64,
-    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
-    "f4E2M1FN": ml_dtypes.float4_e2m1fn,
-    "f6E2M3FN": ml_dtypes.float6_e2m3fn,
-    "f6E3M2FN": ml_dtypes.float6_e3m2fn,
-    "f8E3M4": ml_dtypes.float8_e3m4,
-    "f8E4M3": ml_dtypes.float8_e4m3,
-    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
-    "f8E4M3B11FNUZ": ml_dtypes.float8_e4m3b11fnuz,
-    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
-    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
-    "f8E5M2": ml_dtypes.float8_e5m2,
-    "i1": np.bool_,
-    "i16": np.int16,
-    "i32": np.int32,
-    "i4": ml_dtypes.int4,
-    "i64": np.int64,
-    "i8": np.int8,
-    "ui16": np.uint16,
-    "ui32": np.uint32,
-    "ui4": ml_dtypes.uint4,
-    "ui64": np.uint64,
-    "ui8": np.uint8,
-}
+from emu.sdy.execution.partitioned import main_function
+from emu.sdy.execution.shards import Placement
+from emu.stablehlo.reference.dtypes import dtype_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +47,6 @@ class Side:
 
     types: tuple[TensorType, ...]
     shardings: tuple[TensorSharding | None, ...]
-
-
-def main_function(module: Operation) -> Operation:
-    """The function ``main``, or else the first one."""
-    functions = [op for op in module.body() if op.name == "func.func"]
-    return next((op for op in functions if op.symbol_name == "main"), functions[0])
 
 
 def sides(module: Operation) -> tuple[Side, Side]:
@@ -131,34 +97,9 @@ def mesh_of(module: Operation) -> Mesh | None:
     return found.pop() if len(found) == 1 else None
 
 
-def block(sharding: TensorSharding | None, mesh: Mesh, shape: Sequence[int], device: int) -> Any:
-    """The indices of the part of an array that a device has."""
-    if sharding is None:
-        return tuple(slice(None) for _ in shape)
-    place = mesh.device_ids.index(device) if mesh.device_ids else device
-    coordinates = dict(
-        zip(
-            (axis.name for axis in mesh.axes),
-            np.unravel_index(place, [axis.size for axis in mesh.axes]),
-            strict=True,
-        )
-    )
-    found = []
-    for dim, size in zip(sharding.dims, shape, strict=True):
-        index, count = 0, 1
-        for axis in dim.axes:
-            full, part = mesh.axis_size(axis.name), axis.size(mesh)
-            below = full // (part * (axis.sub_axis.pre_size if axis.sub_axis else 1))
-            index = index * part + int(coordinates[axis.name]) // below % part
-            count *= part
-        width = size // count
-        found.append(slice(index * width, (index + 1) * width))
-    return tuple(found)
-
-
 def random_array(rng: np.random.Generator, type_: TensorType) -> Any:
     """Values that no operation chokes on: small, and integers that index something."""
-    dtype = np.dtype(DTYPES[str(type_.element)])
+    dtype = dtype_of(type_.element)
     shape = type_.static_shape
     if dtype == np.bool_:
         return rng.integers(0, 2, shape).astype(np.bool_)
@@ -214,14 +155,11 @@ def execute(text: str, count: int, arguments: list[list[Any]], partitions: bool)
     return [[np.asarray(part) for part in parts] for parts in found]
 
 
-def assembled(parts: list[Any], sharding: Any, mesh: Mesh, type_: TensorType) -> Any:
+def assembled(parts: list[Any], placement: Placement) -> Any:
     """A whole array of the parts of devices; raises if copies are not the same."""
-    whole = np.zeros(type_.static_shape, parts[0].dtype)
+    whole = placement.assemble(parts, range(len(parts)))
     for device, part in enumerate(parts):
-        whole[block(sharding, mesh, type_.static_shape, device)] = part
-    for device, part in enumerate(parts):
-        here = whole[block(sharding, mesh, type_.static_shape, device)]
-        if here.tobytes() != part.tobytes():
+        if placement.shard(whole, device).tobytes() != part.tobytes():
             raise ValueError(f"device {device} has another copy of the same shard")
     return whole
 
@@ -248,8 +186,8 @@ def compare(text: str, passes: str, devices: int) -> str:
 
     def cut(shardings: Sequence[TensorSharding | None]) -> list[list[Any]]:
         return [
-            [np.ascontiguousarray(whole[block(s, mesh, whole.shape, d)]) for d in range(count)]
-            for whole, s in zip(wholes, shardings, strict=True)
+            [Placement(type_, s, mesh).shard(whole, d) for d in range(count)]
+            for whole, type_, s in zip(wholes, before.types, shardings, strict=True)
         ]
 
     mine = execute(as_replicas(local), count, cut(arguments.shardings), partitions=False)
@@ -264,8 +202,8 @@ def compare(text: str, passes: str, devices: int) -> str:
         theirs_out = Side(theirs_out.types, (None,) * len(theirs_out.types))
     lines = []
     for index, type_ in enumerate(theirs_out.types):
-        a = assembled(mine[index], results.shardings[index], mesh, type_)
-        b = assembled(theirs[index], theirs_out.shardings[index], mesh, type_)
+        a = assembled(mine[index], Placement(type_, results.shardings[index], mesh))
+        b = assembled(theirs[index], Placement(type_, theirs_out.shardings[index], mesh))
         wide = np.complex128 if np.issubdtype(a.dtype, np.complexfloating) else np.float64
         x, y = a.astype(wide), b.astype(wide)
         coarse = a.dtype.itemsize < 4 and a.dtype.kind not in "iub"
