@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from emu.comm.link_model import Link
@@ -30,7 +30,7 @@ from emu.sdy.passes.base import Pass, Pipeline, Session, run_pass
 from emu.sdy.passes.export.local.conversion import ConvertGlobalToLocal
 from emu.sdy.passes.partition import PartitionPipeline
 from emu.sdy.provenance.history import Recorder
-from emu.sdy.provenance.names import ValueName, function_of, named_copy, place_of, without_name
+from emu.sdy.provenance.names import ValueName, function_of, line_of, named_copy, without_name
 
 _KINDS = frozenset(
     f"stablehlo.{name}"
@@ -78,6 +78,19 @@ def cost(
         MlirError: The text cannot be read.
         PassFailed: The module cannot be partitioned, or has no main function.
     """
+    return analyse(module, mesh=mesh, shardings=shardings, link=link, flops=flops, file=file).cost()
+
+
+def analyse(
+    module: Operation | str,
+    *,
+    mesh: object = None,
+    shardings: object = None,
+    link: object = "450GB/s,2us",
+    flops: object = None,
+    file: str = "-",
+) -> Analysis:
+    """Partition a copy of a module; arguments and errors are those of ``cost``."""
     sizes = None if mesh is None else given.sizes_of(mesh)
     others = given.shardings_of(shardings)
     links, rate = given.links_of(link), given.rate_of(flops)
@@ -96,7 +109,7 @@ def cost(
     notes = [f"{problem}: passes make the shards even" for problem in uneven(main)]
     originals = {name: value.defining_op for value, name in called.items()}
     causes = _partition(copy, session, {n: op for n, op in originals.items() if op is not None})
-    return _Analysis(copy, session, causes, links, rate, notes).cost()
+    return Analysis(copy, session, causes, links, rate, notes)
 
 
 def _main(module: Operation, session: Session) -> Operation:
@@ -136,8 +149,17 @@ def _run(passes: Sequence[Pass], module: Operation, session: Session) -> None:
 
 
 @dataclass
-class _Analysis:
-    """A program of one device, and what its cost is computed from."""
+class Analysis:
+    """A program of one device, and what its cost is computed from.
+
+    Attributes:
+        module: The program of one device.
+        session: The session of the passes; its listener has recorded the steps.
+        causes: Causes of operations, by the marks of what they are made from.
+        links: The link of all axes, or one for each.
+        rate: FLOP/s of a device; None if unknown.
+        notes: What could not be known.
+    """
 
     module: Operation
     session: Session
@@ -157,17 +179,15 @@ class _Analysis:
 
     def cost(self) -> Cost:
         """Return the cost."""
-        works = _Works()
-        runs = RunCounter(self.module, lambda op: (self._seconds(op), works.flops(op))).runs(
-            self.main
-        )
+        works = Works()
+        runs = self.runs(works)
         counts: Counter[str] = Counter()
         for op, each in runs.items():
             work = works.of(op)
             if work is not None and each.count:
                 counts[work.kind] += work.count * each.count
         transcendentals = counts.pop(TRANSCENDENTAL, 0)
-        collectives = tuple(self._collectives(runs))
+        collectives = tuple(self.collectives(runs).values())
         self._note(runs, collectives, works)
         body = self.main.body()
         results = body.terminator.operands
@@ -189,9 +209,16 @@ class _Analysis:
             notes=tuple(self.notes),
         )
 
+    def runs(self, works: Works) -> dict[Operation, Runs]:
+        """Return how often each operation runs in one run of the program."""
+        counter = RunCounter(self.module, lambda op: (self._seconds(op), works.flops(op)))
+        return counter.runs(self.main)
+
     # Collectives
 
-    def _collectives(self, runs: Mapping[Operation, Runs]) -> Iterator[Collective]:
+    def collectives(self, runs: Mapping[Operation, Runs]) -> dict[Operation, Collective]:
+        """Return the collectives between devices, by their operations in ``module``."""
+        collectives = {}
         for op, each in runs.items():
             found = self._transfer(op)
             if found is None:
@@ -200,8 +227,8 @@ class _Analysis:
             mark = mark_of(op.location)
             cause = self.causes.get(-1 if mark is None else mark)
             if cause is None:  # a collective that the last pass made of another operation
-                cause = Cause(op.name, "", place_of(op.location), function_of(op))
-            yield Collective(
+                cause = Cause(op.name, "", line_of(op.location), function_of(op))
+            collectives[op] = Collective(
                 kind=op.name.removeprefix("stablehlo."),
                 axes=tuple(axis.stripped_text() for axis in axes),
                 group_size=size,
@@ -220,6 +247,7 @@ class _Analysis:
                 function=cause.function,
                 sources=cause.sources,
             )
+        return collectives
 
     def _seconds(self, op: Operation) -> float:
         found = self._transfer(op)
@@ -263,7 +291,7 @@ class _Analysis:
         groups = groups_of(op, self.n_devices)
         if groups is None:
             self.notes.append(
-                f"{op.name} at {place_of(op.location) or 'an unknown place'}: its groups are not "
+                f"{op.name} at {line_of(op.location) or 'an unknown place'}: its groups are not "
                 "written as numbers, and it is left out"
             )
             return (), 1
@@ -276,7 +304,7 @@ class _Analysis:
     # Notes
 
     def _note(
-        self, runs: dict[Operation, Runs], collectives: Sequence[Collective], works: _Works
+        self, runs: dict[Operation, Runs], collectives: Sequence[Collective], works: Works
     ) -> None:
         uncertain = sum(1 for each in collectives if each.uncertainty)
         if uncertain:
@@ -299,7 +327,7 @@ class _Analysis:
             self.notes.append(f"and of {len(warnings) - _MOST_WARNINGS} things more")
 
 
-class _Works:
+class Works:
     """What operations compute, looked up once."""
 
     def __init__(self) -> None:

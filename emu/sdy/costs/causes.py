@@ -25,7 +25,7 @@ from emu.sdy.dialect.names import COLLECTIVES
 from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.dialect.walker import FunctionResult
 from emu.sdy.provenance.history import Recorder, ShardingOwner
-from emu.sdy.provenance.names import ValueName, function_of, location_name, name_of, place_of
+from emu.sdy.provenance.names import ValueName, function_of, line_of, location_name, name_of
 
 _MARK = "\0made by "
 _REDUCING = {"sdy.all_reduce", "sdy.reduce_scatter"}
@@ -96,7 +96,7 @@ class Causes:
     def of(self, op: Operation) -> Cause:
         """Return the cause of an operation."""
         if op.name not in COLLECTIVES:
-            return Cause(op.name, _value_text(op), place_of(op.location), function_of(op))
+            return Cause(op.name, _value_text(op), line_of(op.location), function_of(op))
         value = _behind_collectives(op.operands[0])
         producer = value.defining_op
         axes = _axes(op)
@@ -119,7 +119,7 @@ class Causes:
         return Cause(
             shown,
             "" if name is None else str(name),
-            place_of(cause.location),
+            line_of(cause.location),
             function_of(op),
             axes,
             sources,
@@ -156,7 +156,7 @@ class Causes:
         path = self._recorder.path(owner, dim, axis, _LONGEST_PATH)
         first, last = path[0], path[-1]
         origin = f"{owner_text(first.value)} dim {first.dim}: {first.cause}"
-        place = place_of(last.op.location) if last.op is not None else ""
+        place = line_of(last.op.location) if last.op is not None else ""
         text = axis.stripped_text()
         return AxisSource(text, name, dim, last.step, last.cause, place, origin)
 

@@ -23,7 +23,7 @@ from emu.sdy.dialect.functions import (
 from emu.sdy.dialect.meshes import find_mesh
 from emu.sdy.passes.base import Session, run_pass
 from emu.sdy.passes.import_.meshes import LiftInlinedMeshes
-from emu.sdy.provenance.names import ValueName, name_of, place_of
+from emu.sdy.provenance.names import ValueName, line_of, name_of
 
 
 def meshes_of(module: Operation) -> list[tuple[str, Mesh]]:
@@ -123,7 +123,7 @@ def _check_manual(module: Operation, changed: set[str], sizes: Mapping[str, int]
             continue
         for axis in manual.axes:
             if axis in changed:
-                where = place_of(op.location)
+                where = line_of(op.location)
                 raise ArgumentError(
                     f"mesh must keep the size of axis {axis!r}, whose local shapes are written in the "
                     f"manual computation{f' at {where}' if where else ''}, but got {sizes[axis]}"

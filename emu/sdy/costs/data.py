@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from emu.kernels.core.messages import shown
@@ -266,15 +266,13 @@ def _summary_lines(cost: Cost) -> Iterator[str]:
     """Yield the lines that sum up a cost."""
     devices = "1 device" if cost.n_devices == 1 else f"{cost.n_devices} devices"
     yield f"{devices} ({mesh_text(cost.mesh)}), link {cost.link}"
-    runs = sum(each.runs for each in cost.collectives)
     compute = cost.compute_seconds
     rate = cost.flops_per_second
     rows = [
         (
             "communication",
             seconds_text(cost.communication_seconds),
-            f"{bytes_text(cost.communication_bytes)} sent by a device in "
-            f"{len(cost.collectives)} collectives, which run {_times(runs)}",
+            f"{bytes_text(cost.communication_bytes)} sent by a device in {_collectives(cost)}",
         ),
         (
             "computation",
@@ -298,8 +296,10 @@ def _summary_lines(cost: Cost) -> Iterator[str]:
         yield f"note: {note}"
 
 
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
+def _collectives(cost: Cost) -> str:
+    count, runs = len(cost.collectives), sum(each.runs for each in cost.collectives)
+    collectives = "1 collective" if count == 1 else f"{count} collectives"
+    return collectives if runs == count else f"{runs} runs of {collectives}"
 
 
 def _collective_lines(cost: Cost, limit: int | None) -> Iterator[str]:
@@ -315,8 +315,7 @@ def _collective_lines(cost: Cost, limit: int | None) -> Iterator[str]:
     yield lines[0]
     for line, each in zip(lines[1:], shown, strict=True):
         yield line
-        for source in each.sources:
-            yield f"    {source_text(source)}"
+        yield from (f"    {text}" for text in source_texts(each.sources))
         if each.uncertainty:
             yield f"    {each.uncertainty}"
     if len(shown) < len(order):
@@ -351,9 +350,16 @@ def _row(each: Collective) -> tuple[str, ...]:
     )
 
 
-def source_text(source: AxisSource) -> str:
-    """Return where an axis came from, in words."""
-    here = f"{source.axis} on dim {source.dim} of {source.value}"
+def source_texts(sources: Iterable[AxisSource]) -> list[str]:
+    """Return where axes came from, in words: a text for those that came the same way."""
+    found: dict[AxisSource, list[str]] = {}
+    for source in sources:
+        found.setdefault(replace(source, axis=""), []).append(source.axis)
+    return [_source_text(", ".join(axes), source) for source, axes in found.items()]
+
+
+def _source_text(axes: str, source: AxisSource) -> str:
+    here = f"{axes} on dim {source.dim} of {source.value}"
     if source.step is None:
         return f"{here}: {source.cause}"
     place = f", {source.place}" if source.place else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from emu.mlir.attributes import Attribute, DenseElementsAttr
 from emu.mlir.dense import integer_values
@@ -102,7 +103,7 @@ def _part(name: str, places: Sequence[int], size: int) -> AxisRef | None:
     if count == size:
         return AxisRef(name)
     step = places[1] - places[0]
-    regular = all(b - a == step for a, b in zip(places, places[1:], strict=False))
+    regular = all(b - a == step for a, b in pairwise(places))
     # A digit of radix `count` and stride `step` goes into the axis a whole number of times.
     if not regular or size % (count * step) or places[0] // step % count:
         return None

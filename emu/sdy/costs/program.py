@@ -11,7 +11,7 @@ from emu.mlir.ir import Block, Operation
 from emu.mlir.symbols import SymbolTable
 from emu.sdy.costs.loops import trip_count
 from emu.sdy.dialect.functions import callee_name
-from emu.sdy.provenance.names import place_of
+from emu.sdy.provenance.names import line_of
 
 _CHOICES = {"stablehlo.case", "stablehlo.if"}
 
@@ -118,7 +118,7 @@ class RunCounter:
 
 
 def _at(op: Operation) -> str:
-    place = place_of(op.location)
+    place = line_of(op.location)
     return f" at {place}" if place else ""
 
 

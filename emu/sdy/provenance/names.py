@@ -175,3 +175,16 @@ def place_of(location: Location) -> str:
     if isinstance(location, FusedLoc):
         return next((p for p in map(place_of, location.locations) if p), "")
     return "" if location == UNKNOWN else str(location)
+
+
+def line_of(location: Location) -> str:
+    """Return the source line of a location, ``file:line``; "" if unknown."""
+    if isinstance(location, FileLoc):
+        return f"{location.file}:{location.line}"
+    if isinstance(location, NameLoc):
+        return line_of(location.child)
+    if isinstance(location, CallSiteLoc):
+        return line_of(location.callee)
+    if isinstance(location, FusedLoc):
+        return next((p for p in map(line_of, location.locations) if p), "")
+    return ""
