@@ -33,11 +33,11 @@ def check_path(recorder, value: Value, dim: int, axis, links) -> None:
     if first.step is None:
         assert first.cause.startswith(("given", "priority", "group", "manual", "data-flow"))
     else:  # the axis came without a neighbour: as its priority's turn came
-        assert isinstance(recorder.steps[first.step], SeedEvent)
+        assert isinstance(recorder.steps[first.step - 1], SeedEvent)
     numbers = [link.step for link in steps]
     assert numbers == sorted(set(numbers))
     for before, link in zip(links, steps, strict=False):
-        event = recorder.steps[link.step]
+        event = recorder.steps[link.step - 1]
         owners = recorder.tensor_owners(event)
         assert link.value in owners
         if not isinstance(event, SeedEvent):
