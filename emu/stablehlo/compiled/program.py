@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from emu.mlir.attributes import TypeAttr
 from emu.mlir.ir import Operation
-from emu.mlir.types import FunctionType, TensorType, Type
+from emu.mlir.types import TensorType, Type
 from emu.stablehlo.compiled import families  # noqa: F401  (the planners register themselves)
 from emu.stablehlo.compiled.forms import Action, Memory, Site, Step, as_bytes
 from emu.stablehlo.compiled.planner import Planned, plan
@@ -41,12 +40,9 @@ class CompiledProgram:
         donated: Sequence[int],
     ) -> None:
         main = find_function(module, function)
-        attribute = main.properties["function_type"]
-        assert isinstance(attribute, TypeAttr)
-        assert isinstance(attribute.type, FunctionType)
         self.function = function
-        self.inputs = tuple(attribute.type.inputs)
-        self.results = tuple(attribute.type.results)
+        self.inputs = tuple(argument.type for argument in main.body().arguments)
+        self.results = tuple(value.type for value in main.body().terminator.operands)
         self.custom_calls = dict(custom_calls)
         _check_donated(donated, len(self.inputs))
         self.module = prepared(module, function)
