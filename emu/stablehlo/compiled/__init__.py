@@ -4,3 +4,7 @@
 
 Internal: names may change in any release.
 """
+
+from emu.stablehlo.compiled.program import BoundProgram, CompiledProgram, compile_program
+
+__all__ = ["BoundProgram", "CompiledProgram", "compile_program"]
