@@ -90,7 +90,7 @@ def _module(op: Operation) -> Operation:
     block = region.blocks[0]
     types = FunctionType(
         tuple(a.type for a in block.arguments),
-        tuple(v.type for v in block.terminator().operands),
+        tuple(v.type for v in block.terminator.operands),
     )
     module = Operation("builtin.module", regions=[Region()])
     body = module.regions[0].add_block()
