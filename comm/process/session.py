@@ -212,6 +212,12 @@ class Session:
             finally:
                 self._release()
 
+    def abandon(self) -> None:
+        """End the PEs without waiting for them: what finalisers call."""
+        if self._is_open:
+            self._is_open = False
+            self._finalizer()
+
     def _release(self) -> None:
         if self._is_open:
             self._is_open = False
