@@ -27,10 +27,12 @@ class Form:
         in_place: Operands whose memory a result may take: pairs of an operand and a result, where
             element ``i`` of the result needs no other element of the operand than ``i``.
         scratch: Bytes of memory that it needs while it runs.
+        contiguous: Whether its operands must be C-contiguous.
     """
 
     in_place: tuple[tuple[int, int], ...] = field(default=(), kw_only=True)
     scratch: int = field(default=0, kw_only=True)
+    contiguous: bool = field(default=False, kw_only=True)
 
     def bind(self, site: Site) -> Action:
         """Return what computes the results at one place."""
@@ -73,13 +75,13 @@ class Memory:
         self, roots: Sequence[Root], layouts: Sequence[Layout], constants: Sequence[Array], size: int
     ) -> None:
         self.roots, self.layouts = roots, layouts
-        self.env: list[Array] = [np.empty(0)] * len(layouts)
+        self.env: list[Array] = [_NOTHING] * len(layouts)
         arena = np.empty(size + 64, np.uint8)
         shift = -arena.__array_interface__["data"][0] % 64
         self._memory: list[Array | None] = [None] * len(roots)
         self._start = [0] * len(roots)
         self._slots: list[list[int]] = [[] for _ in roots]
-        self._whole: list[Layout | None] = [None] * len(roots)
+        self._given: dict[int, tuple[int, int]] = {}
         for slot, layout in enumerate(layouts):
             self._slots[layout.root].append(slot)
         for number, root in enumerate(roots):
@@ -99,11 +101,29 @@ class Memory:
         for slot in self._slots[number]:
             self.env[slot] = self.layouts[slot].array(memory, start)
 
+    def give(self, number: int, array: Array) -> None:
+        """Set where an input or output is: a C-contiguous array."""
+        where = (array.__array_interface__["data"][0], array.nbytes)
+        if self._given.get(number) == where:
+            return  # The arrays in it, and what is bound to them, stay as they are.
+        self._given[number] = where
+        self.place(number, as_bytes(array))
+
+    def release(self, number: int) -> None:
+        """Forget where an input or output was."""
+        del self._given[number]
+        self._memory[number] = None
+        for slot in self._slots[number]:
+            self.env[slot] = _NOTHING
+
     def place_window(self, number: int, parent: int, offset: int) -> None:
         """Set where a window of another root starts."""
         memory = self._memory[parent]
         assert memory is not None
         self.place(number, memory, self._start[parent] + offset)
+
+
+_NOTHING = np.empty(0)
 
 
 def as_bytes(array: Array) -> Array:

@@ -29,8 +29,10 @@ class Stem:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it lies as the owner does: C-contiguous from the start."""
-        return not offset_of(self.shadow) and is_contiguous(self.shadow)
+        """Whether it is all that the owner is, C-contiguous."""
+        if offset_of(self.shadow) or not is_contiguous(self.shadow):
+            return False
+        return self.shadow.nbytes == plain_shadow(self.owner).nbytes
 
 
 def is_contiguous(array: Array) -> bool:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from emu.mlir.ir import Operation, Value
+from emu.stablehlo.compiled.collectives import COLLECTIVES
+from emu.stablehlo.compiled.communication import collective_form
 from emu.stablehlo.compiled.control import Choice, Copies, Window
 from emu.stablehlo.compiled.control import While as WhileForm
 from emu.stablehlo.compiled.fallback import Fallback
 from emu.stablehlo.compiled.forms import PLANS, Context, Form, Step
-from emu.stablehlo.compiled.lifetimes import Lifetimes, is_invariant
+from emu.stablehlo.compiled.lifetimes import Lifetimes, is_contiguous, is_invariant
 from emu.stablehlo.compiled.storage import Kind, Layout, Root, contiguous_strides, place_buffers
 from emu.stablehlo.compiled.units import Unit, Units, number, units_of
 from emu.stablehlo.compiled.views import offset_of
@@ -222,7 +224,7 @@ class _Planner:
             elif unit.results and unit.results[0] in self._lives.windows:
                 steps.append(self._window(unit))
             else:
-                steps.append(self._plain(unit))
+                steps += self._plain(unit)
         return steps
 
     def _want(self, units: Units) -> None:
@@ -243,6 +245,8 @@ class _Planner:
     def _form(self, unit: Unit) -> Form:
         if unit.form is not None:
             return unit.form
+        if unit.op.name in COLLECTIVES:
+            return collective_form(unit.op) or Fallback()
         make = PLANS.get(unit.op.name)
         if make is not None:
             operands = tuple(self._lives.stems[v].shadow for v in unit.operands)
@@ -251,9 +255,12 @@ class _Planner:
                 return found
         return Fallback()
 
-    def _plain(self, unit: Unit) -> Step:
+    def _plain(self, unit: Unit) -> list[Step]:
         form = self._form(unit)
         operands = tuple(self._slot(v) for v in unit.operands)
+        before: list[Step] = []
+        if form.contiguous:
+            operands, before = self._contiguous(unit, operands)
         results, taken = [], set[int]()
         for index, result in enumerate(unit.results):
             root = self._choose(unit, form, index, operands, taken)
@@ -266,7 +273,23 @@ class _Planner:
             strides = (1,)
             dtype = np.dtype(np.uint8)
             scratch = self._slot_of(Layout(root, 0, (form.scratch,), strides, dtype))
-        return Step(self._numbers[unit.op], form, operands, tuple(results), scratch)
+        step = Step(self._numbers[unit.op], form, operands, tuple(results), scratch)
+        return [*before, step]
+
+    def _contiguous(
+        self, unit: Unit, slots: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], list[Step]]:
+        """Return slots of C-contiguous operands, and the copies that make them so."""
+        found, moved = [], []
+        for slot, value in zip(slots, unit.operands, strict=True):
+            if is_contiguous(self._lives.stems[value].shadow):
+                found.append(slot)
+                continue
+            shadow = self._lives.stems[value].shadow
+            spare = self._whole_slot(value, self._buffer(shadow.nbytes, unit.time))
+            moved.append((slot, spare))
+            found.append(spare)
+        return tuple(found), self._copies(unit.op, moved, unit.time)
 
     def _window(self, unit: Unit) -> Step:
         source, result = unit.operands[0], unit.results[0]

@@ -9,7 +9,7 @@ import numpy as np
 from emu.mlir.ir import Operation
 from emu.mlir.types import TensorType, Type
 from emu.stablehlo.compiled import families  # noqa: F401  (the planners register themselves)
-from emu.stablehlo.compiled.forms import Action, Memory, Site, Step, as_bytes
+from emu.stablehlo.compiled.forms import Action, Memory, Site, Step
 from emu.stablehlo.compiled.planner import Planned, plan
 from emu.stablehlo.compiled.prepare import find_function, prepared
 from emu.stablehlo.compiled.storage import Kind
@@ -160,18 +160,22 @@ class BoundProgram:
         """Run the steps; return the results, where possible in the arrays that are given for them."""
         plain = [_plain(x) for x in inputs]
         for root, array in zip(self._inputs, plain, strict=True):
-            self._memory.place(root, as_bytes(array))
+            self._memory.give(root, array)
         shared = targets is not None and _overlap(targets, inputs)
         made: list[Array | None] = []
         for index, root in enumerate(self._outputs):
             array = None
             if root is not None:
                 array = self._target(index, None if shared or targets is None else targets[index])
-                self._memory.place(root, as_bytes(array))
+                self._memory.give(root, array)
             made.append(array)
         # NumPy warns of what StableHLO defines: overflow, 0 / 0, NaN.
         with np.errstate(all="ignore"):
             self._run()
+        if targets is None:
+            for root in self._outputs:
+                if root is not None:
+                    self._memory.release(root)
         found = []
         for index, (array, slot) in enumerate(zip(made, self._planned.results, strict=True)):
             if array is None:

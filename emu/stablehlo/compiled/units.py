@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from emu.mlir.ir import Block, Operation, Value
 from emu.stablehlo.compiled.fallback import captured
 from emu.stablehlo.compiled.forms import Form
+from emu.stablehlo.compiled.fused import Fused
+from emu.stablehlo.compiled.fusion import Group, compile_group, find_groups
 
 CONTROL = {"stablehlo.while", "stablehlo.if", "stablehlo.case"}
 """Operations whose blocks are planned."""
@@ -63,15 +65,23 @@ class Units:
 def units_of(block: Block, parent: Units | None = None, holder: Unit | None = None) -> Units:
     """Return what a block does, and what the blocks within it do."""
     found = Units(block, [], parent, holder)
-    for op in block:
-        if op is block.last:
-            break
+    for op in find_groups(block):
+        if isinstance(op, Group):
+            found.units.append(_fused(op))
+            continue
         inner = captured(op) if op.regions and not is_planned(op) else []
         unit = Unit(op, [*op.operands, *inner], list(op.results))
         if is_planned(op):
             unit.blocks = [units_of(r.blocks[0], found, unit) for r in op.regions]
         found.units.append(unit)
     return found
+
+
+def _fused(group: Group) -> Unit:
+    """Return the unit of a group."""
+    kernel = compile_group(group)
+    form = Fused(kernel, in_place=kernel.in_place, contiguous=True)
+    return Unit(group.operations[-1], list(group.inputs), list(group.outputs), form=form)
 
 
 def is_planned(op: Operation) -> bool:
