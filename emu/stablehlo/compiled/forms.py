@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from emu.mlir.ir import Operation, Value
+from emu.stablehlo.compiled.storage import Kind, Layout, Root
 from emu.stablehlo.reference.devices import Device
 from emu.stablehlo.reference.scope import Program
 from emu.stablehlo.reference.values import Array
-from emu.stablehlo.compiled.storage import Kind, Layout, Root
 
 Action = Callable[[], object]
 """Computes the results of one step, from memory to memory."""
@@ -72,7 +72,11 @@ class Memory:
     """
 
     def __init__(
-        self, roots: Sequence[Root], layouts: Sequence[Layout], constants: Sequence[Array], size: int
+        self,
+        roots: Sequence[Root],
+        layouts: Sequence[Layout],
+        constants: Sequence[Array],
+        size: int,
     ) -> None:
         self.roots, self.layouts = roots, layouts
         self.env: list[Array] = [_NOTHING] * len(layouts)

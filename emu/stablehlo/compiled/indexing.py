@@ -11,6 +11,7 @@ import numpy as np
 from emu.kernels.jit import jit
 from emu.mlir.ir import Operation
 from emu.stablehlo.attributes import GatherDimensionNumbers, ScatterDimensionNumbers
+from emu.stablehlo.compiled.fallback import store
 from emu.stablehlo.compiled.forms import Action, Context, Form, Site, plans
 from emu.stablehlo.compiled.storage import contiguous_strides
 from emu.stablehlo.reference.dtypes import result_dtype
@@ -18,7 +19,6 @@ from emu.stablehlo.reference.gather_scatter import full_index, slice_grid
 from emu.stablehlo.reference.scope import HANDLERS, Scope
 from emu.stablehlo.reference.shaping import result_shape
 from emu.stablehlo.reference.values import Array
-from emu.stablehlo.compiled.fallback import store
 from emu.stablehlo.syntax import ints
 
 
@@ -149,7 +149,9 @@ def _rows(
     if len(where.parts) != 1 or where.batching or tuple(n.collapsed_slice_dims) != where.parts:
         return None
     (axis,) = where.parts
-    if any(d != axis and a != b for d, (a, b) in enumerate(zip(where.shape, where.sizes, strict=True))):
+    if any(
+        d != axis and a != b for d, (a, b) in enumerate(zip(where.shape, where.sizes, strict=True))
+    ):
         return None
     shape = tuple(size for d, size in enumerate(indices) if d != where.vector)
     behind = range(axis + len(shape), rank)

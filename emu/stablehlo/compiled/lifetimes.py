@@ -129,7 +129,7 @@ class Lifetimes:
         return True
 
     def _window(self, unit: Unit) -> bool:
-        """A dynamic slice shows a part of its operand, with the operand's strides."""
+        """Let a dynamic slice show a part of its operand, with the operand's strides."""
         source, result = self.stems[unit.operands[0]], unit.results[0]
         whole = plain_shadow(result)
         self.stems[result] = Stem(result, shadow(whole.shape, whole.dtype, source.shadow.strides))
@@ -188,5 +188,3 @@ def is_invariant(unit: Unit, index: int) -> bool:
     """Return whether a loop never changes a value that it carries."""
     body = unit.blocks[1]
     return body.returned[index] is body.block.arguments[index]
-
-

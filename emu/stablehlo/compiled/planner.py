@@ -85,8 +85,8 @@ class _Planner:
         steps = self._block(self._main)
         places = [self._whole_slot(v, t) for v, t in zip(self._main.returned, targets, strict=True)]
         steps += self._returns(self._main, places)
-        for root, busy in zip(self._roots, self._busy, strict=True):
-            root.end = max(root.end, busy)
+        for each, busy in zip(self._roots, self._busy, strict=True):
+            each.end = max(each.end, busy)
         arena = place_buffers(self._roots)
         return Planned(
             tuple(steps), tuple(self._roots), tuple(self._layouts), tuple(self._constants),
@@ -276,9 +276,7 @@ class _Planner:
         step = Step(self._numbers[unit.op], form, operands, tuple(results), scratch)
         return [*before, step]
 
-    def _contiguous(
-        self, unit: Unit, slots: tuple[int, ...]
-    ) -> tuple[tuple[int, ...], list[Step]]:
+    def _contiguous(self, unit: Unit, slots: tuple[int, ...]) -> tuple[tuple[int, ...], list[Step]]:
         """Return slots of C-contiguous operands, and the copies that make them so."""
         found, moved = [], []
         for slot, value in zip(slots, unit.operands, strict=True):
@@ -423,4 +421,3 @@ class _Planner:
                 sources, targets = zip(*pairs, strict=True)
                 steps.append(Step(self._numbers[op], Copies(), tuple(sources), tuple(targets)))
         return steps
-

@@ -121,10 +121,9 @@ def _pass_by_invariants(loop: Operation) -> None:
             for value in (loop.results[index], blocks[0].arguments[index]):
                 value.replace_all_uses_with(start)
             argument = blocks[1].arguments[index]
-            last = blocks[1].last
-            argument.replace_uses_where(
-                start, lambda op, place, last=last, index=index: not (op is last and place == index)
-            )
+            for user, place in argument.uses:
+                if user is not blocks[1].last or place != index:
+                    user.set_operand(place, start)
 
 
 def _unroll_single(op: Operation) -> None:
