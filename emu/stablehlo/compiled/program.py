@@ -141,9 +141,7 @@ class BoundProgram:
             found = self._ran(given, targets)
         if targets is None:
             return found
-        for target, array in zip(targets, found, strict=True):
-            if not _is_same(target, array):
-                np.copyto(target, array)
+        _copy_all(found, targets)
         return targets
 
     def _evaluated(self, inputs: Sequence[Array]) -> list[Array]:
@@ -200,6 +198,15 @@ class BoundProgram:
         if not isinstance(type_, TensorType):
             return np.empty(0, np.bool_)
         return np.empty(type_.static_shape, dtype_of(type_.element))
+
+
+def _copy_all(sources: Sequence[Array], targets: Sequence[Array]) -> None:
+    """Copy arrays to others, as if all at once."""
+    moved = [(s, t) for s, t in zip(sources, targets, strict=True) if not _is_same(t, s)]
+    if _overlap([t for _, t in moved], [s for s, _ in moved]):
+        moved = [(s.copy(), t) for s, t in moved]
+    for source, target in moved:
+        np.copyto(target, source)
 
 
 def _is_same(a: Array, b: Array) -> bool:
