@@ -59,11 +59,20 @@ class Sort(Form):
 
 
 def _is_stable_order(order: np.ndarray, is_less: _Less) -> bool:
-    """Return whether a comparator, a strict weak order, sorts elements into an order."""
+    """Return whether a comparator sorts elements into an order, and is an order of these elements."""
     left, right = order[..., :-1], order[..., 1:]
     if is_less(right, left).any():
         return False
-    return bool((is_less(left, right) | (left < right)).all())
+    grows = is_less(left, right)
+    if not (grows | (left < right)).all():
+        return False
+    # With NaN a comparator may be no order: then elements next to each other don't tell all.
+    rank = np.zeros(order.shape, np.int64)
+    np.cumsum(grows, -1, out=rank[..., 1:])
+    first = np.broadcast_to(order[..., :1], order.shape)
+    last = np.broadcast_to(order[..., -1:], order.shape)
+    above = np.array_equal(is_less(first, order), rank > 0)
+    return above and np.array_equal(is_less(order, last), rank < rank[..., -1:])
 
 
 def _orders(lines: Sequence[Array]) -> Iterator[np.ndarray]:
@@ -77,16 +86,14 @@ def _orders(lines: Sequence[Array]) -> Iterator[np.ndarray]:
 
 def _keys(lines: Sequence[Array]) -> Iterator[list[np.ndarray]]:
     """Iterate over integers that are ordered as the elements are."""
-    if all(not is_float(line.dtype) for line in lines):
-        yield [line.astype(np.int64) if line.dtype.itemsize < 8 else line for line in lines]
-        return
-    for is_canonical in (True, False):
-        yield [_key(line, is_canonical) for line in lines]
+    yield [_key(line, is_canonical=True) for line in lines]
+    if any(is_float(line.dtype) for line in lines):
+        yield [_key(line, is_canonical=False) for line in lines]
 
 
-def _key(line: Array, is_canonical: bool) -> np.ndarray:
+def _key(line: Array, *, is_canonical: bool) -> np.ndarray:
     if not is_float(line.dtype):
-        return line
+        return line if line.dtype.itemsize == 8 else line.astype(np.int64)
     if is_canonical:
         line = np.where(np.isnan(line), np.asarray(np.nan, line.dtype), line + line.dtype.type(0))
     return total_order(np.ascontiguousarray(line))
@@ -95,14 +102,9 @@ def _key(line: Array, is_canonical: bool) -> np.ndarray:
 @plans("stablehlo.sort")
 def _sort(context: Context) -> Form | None:
     op, x = context.op, context.operands[0]
-    if (
-        not x.ndim
-        or captured(op)
-        or any(a.dtype.kind in "Vc" and not is_float(a.dtype) for a in context.operands)
-    ):
+    known = all(a.dtype.kind != "c" for a in context.operands)
+    if not x.size or not x.ndim or not known or captured(op):
         return None
     attribute = op.properties.get("dimension")
     dimension = attribute.value if isinstance(attribute, IntegerAttr) else -1
-    if not x.size or any(a.dtype.kind == "c" for a in context.operands):
-        return None
     return Sort(dimension % x.ndim)
