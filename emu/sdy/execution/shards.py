@@ -86,12 +86,23 @@ class Placement:
             found.append(index * size)
         return tuple(found)
 
-    def shard(self, whole: Array, device: int) -> Array:
-        """Return a device's shard, with zeros where it reaches beyond the tensor."""
+    def part(self, whole: Array, device: int) -> Array:
+        """Return the part of the whole tensor that a device has, a view; smaller than its shard at an end."""
         starts, shape = self.starts(device), self.local_shape
-        part = whole[tuple(slice(a, a + n) for a, n in zip(starts, shape, strict=True))]
+        # The ellipsis makes a view of an array of rank 0, too.
+        return whole[(*(slice(a, a + n) for a, n in zip(starts, shape, strict=True)), ...)]
+
+    def shard(self, whole: Array, device: int, *, copy: bool = True) -> Array:
+        """Return a device's shard, with zeros where it reaches beyond the tensor.
+
+        Args:
+            whole: The whole tensor.
+            device: The device.
+            copy: Whether to copy it in any case; else it may be a view of any strides.
+        """
+        part, shape = self.part(whole, device), self.local_shape
         if part.shape == shape:
-            return np.array(part, order="C")
+            return np.array(part, order="C") if copy else part
         full = np.zeros(shape, whole.dtype)
         full[tuple(map(slice, part.shape))] = part
         return full
