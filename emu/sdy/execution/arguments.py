@@ -55,7 +55,7 @@ def _checked(index: int, value: Any, placement: Placement, n_devices: int) -> In
         value if isinstance(value, DeviceArray) else to_array(f"input {index}", value)
     )
     dtype = dtype_of(type_.element)
-    if isinstance(found, np.ndarray) and isinstance(value, (bool, int, float, complex)):
+    if isinstance(found, np.ndarray) and type(value) in (bool, int, float, complex):
         found = _scalar(index, value, placement)
     if found.shape != type_.shape or found.dtype != dtype:
         raise ExecutionError(
@@ -67,7 +67,8 @@ def _checked(index: int, value: Any, placement: Placement, n_devices: int) -> In
 def _scalar(index: int, value: complex, placement: Placement) -> Array:
     """Return a number of Python's as an array of the input's dtype."""
     dtype = dtype_of(placement.type.element)
-    if dtype.kind == "b" and not isinstance(value, bool):
+    is_complex = isinstance(value, complex) and dtype.kind != "c"
+    if is_complex or (dtype.kind == "b" and not isinstance(value, bool)):
         raise ExecutionError(f"input {index} must be {placement.type}, but is {value!r}")
     try:
         with np.errstate(all="ignore"):
@@ -75,7 +76,7 @@ def _scalar(index: int, value: complex, placement: Placement) -> Array:
             is_same = dtype.kind not in "iub" or bool(found == value)
     except (OverflowError, TypeError, ValueError):
         is_same = False
-    if not is_same or (isinstance(value, complex) and dtype.kind != "c"):
+    if not is_same:
         raise ExecutionError(f"input {index} must be {placement.type}, but is {value!r}")
     return found
 

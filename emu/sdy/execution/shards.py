@@ -40,6 +40,12 @@ def axis_coordinate(axis: AxisRef, mesh: Mesh, place: dict[str, int]) -> int:
     return place[axis.name] // (whole // (before * size)) % size
 
 
+def box(whole: Array, starts: Sequence[int], shape: Sequence[int]) -> Array:
+    """Return a part of an array, a view; of an array of rank 0 too."""
+    slices = [slice(a, a + n) for a, n in zip(starts, shape, strict=True)]
+    return whole[(..., *slices)]
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """Where the elements of a tensor are.
@@ -89,8 +95,7 @@ class Placement:
     def part(self, whole: Array, device: int) -> Array:
         """Return the part of the whole tensor that a device has, a view; smaller than its shard at an end."""
         starts, shape = self.starts(device), self.local_shape
-        # The ellipsis makes a view of an array of rank 0, too.
-        return whole[(*(slice(a, a + n) for a, n in zip(starts, shape, strict=True)), ...)]
+        return box(whole, starts, shape)
 
     def shard(self, whole: Array, device: int, *, copy: bool = True) -> Array:
         """Return a device's shard, with zeros where it reaches beyond the tensor.
