@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -42,8 +43,9 @@ def axis_coordinate(axis: AxisRef, mesh: Mesh, place: dict[str, int]) -> int:
 
 def box(whole: Array, starts: Sequence[int], shape: Sequence[int]) -> Array:
     """Return a part of an array, a view; of an array of rank 0 too."""
-    slices = [slice(a, a + n) for a, n in zip(starts, shape, strict=True)]
-    return whole[(..., *slices)]
+    slices: list[Any] = [slice(a, a + n) for a, n in zip(starts, shape, strict=True)]
+    part: Array = whole[(..., *slices)]
+    return part
 
 
 @dataclass(frozen=True, slots=True)
