@@ -91,7 +91,7 @@ class _Resolver:
             return
         rule = get_or_create(op, set_on_op=False, diagnostics=self._session.diagnostics)
         if rule is not None and not rule.is_custom:
-            factors = _unsafe_factors(rule, uneven)
+            factors = unsafe_factors(rule, uneven)
             if factors:
                 self._replicate(op, rule, factors)
 
@@ -167,7 +167,7 @@ def _reduce_less(op: Operation, axes: Sequence[AxisRef], mesh: Mesh) -> None:
                 user.erase()
 
 
-def _unsafe_factors(rule: OpShardingRule, uneven: Sequence[Sequence[int]]) -> set[int]:
+def unsafe_factors(rule: OpShardingRule, uneven: Sequence[Sequence[int]]) -> set[int]:
     """Return the factors of uneven dimensions whose padding would not stay apart."""
     found: set[int] = set()
     for mapping, dims in zip(rule.tensors, uneven, strict=True):
