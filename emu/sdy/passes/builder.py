@@ -132,13 +132,21 @@ class Builder:
         properties = {"broadcast_dimensions": array_of_ints(dims)}
         return self._value("broadcast_in_dim", [value], shape, tensor(value).element, properties)
 
-    def slice(self, value: Value, starts: Sequence[int], limits: Sequence[int]) -> Value:
-        """Return a slice of adjacent elements."""
-        shape = [limit - start for start, limit in zip(starts, limits, strict=True)]
+    def slice(
+        self,
+        value: Value,
+        starts: Sequence[int],
+        limits: Sequence[int],
+        strides: Sequence[int] | None = None,
+    ) -> Value:
+        """Return a slice, of adjacent elements by default."""
+        strides = [1] * len(starts) if strides is None else strides
+        bounds = zip(starts, limits, strides, strict=True)
+        shape = [-(-(limit - start) // stride) for start, limit, stride in bounds]
         properties = {
             "start_indices": array_of_ints(starts),
             "limit_indices": array_of_ints(limits),
-            "strides": array_of_ints([1] * len(shape)),
+            "strides": array_of_ints(strides),
         }
         return self._value("slice", [value], shape, tensor(value).element, properties)
 

@@ -33,7 +33,7 @@ from emu.sdy.dialect.meshes import find_mesh, get_mesh
 from emu.sdy.dialect.shardings import get_sharding, set_sharding, shardable_value
 from emu.sdy.passes.base import FunctionPass, Session
 from emu.sdy.passes.builder import Builder, tensor
-from emu.sdy.passes.export.permutation import is_local_slice_dim
+from emu.sdy.passes.export.permutation.locality import is_local_reshape, is_local_slice_dim
 from emu.sdy.passes.export.type_conversion import TypeConversion
 from emu.sdy.passes.export.unevenness import unsafe_factors
 from emu.sdy.passes.insertion_point import Place, location_of
@@ -209,10 +209,14 @@ class _Padder:
             return
         if not self._fix_wrong_results:
             return
-        rule = get_or_create(op, set_on_op=False, diagnostics=self._session.diagnostics)
-        if rule is None or rule.is_custom:
-            return
-        if unsafe_factors(rule, uneven):
+        if op.name == "stablehlo.reshape":
+            sharding = get_sharding(op.operands[0])
+            mesh = None if sharding is None else find_mesh(self._table, sharding.mesh)
+            is_safe = mesh is not None and is_local_reshape(op, mesh)
+        else:
+            rule = get_or_create(op, set_on_op=False, diagnostics=self._session.diagnostics)
+            is_safe = rule is None or rule.is_custom or not unsafe_factors(rule, uneven)
+        if not is_safe:
             self._session.diagnostics.error(
                 op.location,
                 "an operation that mixes elements along a dimension cannot be padded there: run "

@@ -35,6 +35,7 @@ from emu.sdy.dialect.shardings import (
     set_sharding,
 )
 from emu.sdy.passes.base import ModulePass, Session
+from emu.sdy.passes.export.permutation.locality import is_local_reshape
 from emu.sdy.passes.export.reshards.insertion import Rewrite
 from emu.sdy.passes.insertion_point import Place, location_of, replace_other_uses
 from emu.sdy.propagation.projection import project
@@ -89,6 +90,10 @@ class _Resolver:
         if not op.operands:
             self._gather_results(op)
             return
+        if op.name == "stablehlo.reshape":
+            mesh = self._mesh(shardings[0])
+            if mesh is not None and is_local_reshape(op, mesh):
+                return
         rule = get_or_create(op, set_on_op=False, diagnostics=self._session.diagnostics)
         if rule is not None and not rule.is_custom:
             factors = unsafe_factors(rule, uneven)
