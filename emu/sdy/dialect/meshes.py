@@ -9,6 +9,7 @@ symbols.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from emu.mlir import symbols
 from emu.mlir.ir import Operation
@@ -99,9 +100,4 @@ def inline_mesh(scope: Scope, sharding: TensorSharding) -> TensorSharding:
     """Return the same sharding with its mesh inlined."""
     if isinstance(sharding.mesh, Mesh):
         return sharding
-    return TensorSharding(
-        get_mesh(scope, sharding.mesh),
-        sharding.dims,
-        sharding.replicated_axes,
-        sharding.unreduced_axes,
-    )
+    return replace(sharding, mesh=get_mesh(scope, sharding.mesh))

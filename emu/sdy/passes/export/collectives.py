@@ -48,7 +48,7 @@ class ReshardToCollectives(FunctionPass, name="sdy-reshard-to-collectives"):
                         f"illegal: {to_text(each, generic=True, local=True)}",
                     )
                     raise PassFailed("a reshard has no collectives")
-                if not is_equivalent(reached, _target(each)):
+                if not is_equivalent(reached, _target(each), ignore_unreduced_axes=True):
                     # Shardy continues silently here.
                     session.diagnostics.warning(
                         each.location,

@@ -165,5 +165,9 @@ def _without_size_one(sharding: TensorSharding, mesh: Mesh) -> TensorSharding:
         priority = dim.priority if axes or not dim.is_closed else None
         dims.append(DimensionSharding(axes, dim.is_closed, priority))
     return TensorSharding(
-        sharding.mesh, tuple(dims), kept(sharding.replicated_axes), kept(sharding.unreduced_axes)
+        sharding.mesh,
+        tuple(dims),
+        kept(sharding.replicated_axes),
+        kept(sharding.unreduced_axes),
+        sharding.reduction_op,
     )
