@@ -48,6 +48,8 @@ class PropagationPipeline(Pipeline, name="sdy-propagation-pipeline"):
             copies with equal shardings are merged again.
         update_non_divisible_input_output_shardings: Whether to make shardings of
             inputs and outputs even and along whole axes.
+        inline_meshes: Whether shardings contain their meshes in the end, instead of
+            naming them.
         enable_explicit_gather_scatter_batching: Whether to detect batching
             dimensions of gathers and scatters that are written as indices.
     """
@@ -62,6 +64,7 @@ class PropagationPipeline(Pipeline, name="sdy-propagation-pipeline"):
     remove_all_gather_reduce_scatter_for_cmv1: bool = False
     dedup_functions_fully: bool = False
     update_non_divisible_input_output_shardings: bool = True
+    inline_meshes: bool = False
     enable_explicit_gather_scatter_batching: bool = False
 
     def passes(self) -> Sequence[Pass]:
@@ -96,6 +99,7 @@ class PropagationPipeline(Pipeline, name="sdy-propagation-pipeline"):
                 update_non_divisible_input_output_shardings=(
                     self.update_non_divisible_input_output_shardings
                 ),
+                inline_meshes=self.inline_meshes,
                 dump_index=2,
             ),
         ]

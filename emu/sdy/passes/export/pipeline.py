@@ -21,7 +21,9 @@ from emu.sdy.passes.export.constraints import ShardingConstraintToReshard
 from emu.sdy.passes.export.data_flow import SinkDataFlowEdges
 from emu.sdy.passes.export.matmul import RemoveAllGatherReduceScatterForCMV1
 from emu.sdy.passes.export.reshards.insertion import InsertExplicitReshards
+from emu.sdy.passes.export.unreduced_axes import VerifyUnreducedAxes
 from emu.sdy.passes.generic import Canonicalize
+from emu.sdy.passes.inline_meshes import InlineMeshes
 from emu.sdy.passes.save_module import SaveModule
 
 
@@ -44,6 +46,8 @@ class ExportPipeline(Pipeline, name="sdy-export-pipeline"):
         avoid_reshards_on_calls: Ignored, as in Shardy, which accepts the option too.
         update_non_divisible_input_output_shardings: Whether to make shardings of
             inputs and outputs even and along whole axes.
+        inline_meshes: Whether shardings contain their meshes in the end, instead of
+            naming them.
         dump_index: Number that the names of saved modules begin with.
     """
 
@@ -56,6 +60,7 @@ class ExportPipeline(Pipeline, name="sdy-export-pipeline"):
     dump_propagation_edges: bool = False
     avoid_reshards_on_calls: bool = False
     update_non_divisible_input_output_shardings: bool = True
+    inline_meshes: bool = True
     dump_index: int = 0
 
     def passes(self) -> Sequence[Pass]:
@@ -79,6 +84,8 @@ class ExportPipeline(Pipeline, name="sdy-export-pipeline"):
             passes.append(RemovePropagationDebugInfo())
         if not self.keep_sharding_rules:
             passes.append(DropShardingRules())
+        if self.inline_meshes and not self.avoid_export_for_partitioning:
+            passes.append(InlineMeshes())
         return passes
 
     def _partitioner(self) -> list[Pass]:
@@ -86,11 +93,13 @@ class ExportPipeline(Pipeline, name="sdy-export-pipeline"):
         collectives = Canonicalize(top_down=False, enable_patterns=("sdy-collective",))
         if not self.enable_insert_explicit_collectives:
             return [
+                VerifyUnreducedAxes(),
                 InsertExplicitReshards(),
                 collectives,
                 self._save("after_minimal_partitioner_with_global_shapes", 1),
             ]
         passes: list[Pass] = [
+            VerifyUnreducedAxes(),
             InsertExplicitReshards(enable_full_version=True),
             self._save("after_explicit_reshards", 1),
             Canonicalize(top_down=False, enable_patterns=("sdy-reshard",)),
