@@ -9,7 +9,7 @@ from emu.sdy.passes.chlo.legalization import ChloLegalizeToStablehlo
 from emu.sdy.passes.export.collectives import ReshardToCollectives
 from emu.sdy.passes.export.local.conversion import ConvertGlobalToLocal
 from emu.sdy.passes.export.padding import PadForDivisibility
-from emu.sdy.passes.export.permutation import ResolvePermutationFactors
+from emu.sdy.passes.export.permutation.resolution import ResolvePermutationFactors
 from emu.sdy.passes.export.reshards.insertion import InsertExplicitReshards
 from emu.sdy.passes.export.unevenness import ResolveUnevenShards
 from emu.sdy.passes.generic import Canonicalize

@@ -113,6 +113,7 @@ def run_command(line: str, path: Path, filecheck: str, newer: bool) -> str | Non
         return f"not run: {line}"
     both = "2>&1" in stages[0]
     words = shlex.split(stages[0].replace("2>&1", "").replace("%s", shlex.quote(str(path))))[1:]
+    words = [as_of_shardy(word) for word in words]
     if not newer:
         words = [as_of_june(word) for word in words]
     out, err = io.StringIO(), io.StringIO()
@@ -131,6 +132,13 @@ def run_command(line: str, path: Path, filecheck: str, newer: bool) -> str | Non
         check=False,
     )
     return None if done.returncode == 0 else done.stderr
+
+
+def as_of_shardy(word: str) -> str:
+    """An argument of the command, with Shardy's results where they are wrong."""
+    if word.lstrip("-") == "sdy-pad-for-divisibility":
+        return f"{word}=fix-wrong-results=false"
+    return word
 
 
 def as_of_june(word: str) -> str:

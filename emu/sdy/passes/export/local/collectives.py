@@ -144,7 +144,9 @@ def dynamic_slice_along(
     starts = []
     for axes, size in zip(axes_per_dim, sizes, strict=True):
         if axes:
-            starts.append(build.by_device([i * size for i in state.shard_indices(op, mesh, axes)]))
+            starts.append(
+                state.by_device(build, [i * size for i in state.shard_indices(op, mesh, axes)])
+            )
         else:
             starts.append(build.scalar(0))
     return build.dynamic_slice(value, starts, sizes)
