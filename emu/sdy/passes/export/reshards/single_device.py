@@ -101,10 +101,8 @@ class SingleDevices:
         if op.name != "sdy.reshard" or not op.result.has_uses:
             return False
         source, own = get_sharding(op.operands[0]), get_sharding(op.result)
-        if source is not None:
-            if source.mesh != self._global_mesh or not source.is_fully_replicated:
-                return False
-        return all(
+        whole = source is None or (source.mesh == self._global_mesh and source.is_fully_replicated)
+        return whole and all(
             user.name != "sdy.reshard" and own in map(get_sharding, user.results)
             for user in op.result.users
         )
