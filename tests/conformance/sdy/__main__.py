@@ -136,8 +136,9 @@ def run_command(line: str, path: Path, filecheck: str, newer: bool) -> str | Non
 
 def as_of_shardy(word: str) -> str:
     """An argument of the command, with Shardy's results where they are wrong."""
-    if word.lstrip("-") == "sdy-pad-for-divisibility":
-        return f"{word}=fix-wrong-results=false"
+    name, _, options = word.partition("=")
+    if name.lstrip("-") in {"sdy-convert-global-to-local", "sdy-pad-for-divisibility"}:
+        return f"{name}={options} fix-wrong-results=false".replace("= ", "=")
     return word
 
 
@@ -146,8 +147,7 @@ def as_of_june(word: str) -> str:
     name, _, options = word.partition("=")
     if name.lstrip("-") != "sdy-convert-global-to-local":
         return word
-    old = "fix-sub-axis-offsets=false fix-wrong-results=false"
-    return f"{name}={options} {old}"
+    return f"{name}={options} fix-sub-axis-offsets=false"
 
 
 def main() -> int:

@@ -43,6 +43,7 @@ _CONVERSIONS: dict[str, Callable[[Localization, Operation], object]] = {
     "stablehlo.gather": gather_scatter.localize_gather,
     "stablehlo.iota": movement.localize_iota,
     "stablehlo.pad": movement.localize_pad,
+    "stablehlo.reduce": structure.localize_reduce,
     "stablehlo.reduce_window": movement.localize_windowed,
     "stablehlo.rng_bit_generator": structure.localize_random_bits,
     "stablehlo.scatter": gather_scatter.localize_scatter,

@@ -355,7 +355,11 @@ def _keep_on_one_device(
     build = Builder.before(op)
     first = tensor(values[0])
     reduction = scatter_reduction(op)
-    start = None if reduction is None else identity(reduction.name, first.element)
+    start = (
+        None
+        if reduction is None
+        else identity(reduction.name, first.element, exact=state.options.fix_wrong_results)
+    )
     if start is None:
         raise CannotLocalize("failed to get scatter reduction identity.", named=False)
     scalar = build.constant(start, start.type)

@@ -118,7 +118,7 @@ class _Resolver:
             return False
         site = self._site(op)
         if site is None:
-            return True
+            return _is_whole(get_sharding(op.result))
         if op.name == "stablehlo.pad":
             return exchange_for_pad(site)
         if op.name == "stablehlo.slice":
@@ -168,10 +168,11 @@ class _Resolver:
         if _is_whole(sharding) and _is_whole(result):
             return True
         if sharding is None or sharding != result:
-            what = op.name.removeprefix("stablehlo.")
+            if op.name == "stablehlo.pad":
+                return False
             raise self._fail(
                 op,
-                f"the operand and the result of a {what} must have the same sharding: run "
+                "the operand and the result of a slice must have the same sharding: run "
                 "sdy-insert-explicit-reshards first",
             )
         return _LOCAL[op.name](op, factor, sharding, mesh)
