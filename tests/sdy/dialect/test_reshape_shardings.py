@@ -6,7 +6,7 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emu.mlir.attributes import StringAttr
@@ -97,6 +97,8 @@ OTHER = [
     (sharding("a"), (8,), sharding("a", mesh="n"), (8,)),
     (sharding("a"), (8,), sharding("a", replicated_axes=(axis("b"),)), (8,)),
     (sharding("b", ""), (3, 5), sharding("", "b"), (5, 3)),
+    # More shards than elements: the strides alone are the same.
+    (sharding("", "a"), (4, 6), sharding("", "", "a"), (2, 3, 4)),
 ]
 
 
@@ -164,6 +166,7 @@ def sharded(draw: st.DrawFn) -> tuple[TensorSharding, tuple[int, ...]]:
     return TensorSharding("m", tuple(DimensionSharding(tuple(d)) for d in dims)), shape
 
 
+@settings(max_examples=500)
 @given(sharded(), sharded())
 def test_equivalent_shardings_put_the_same_elements_on_each_device(first, second):
     if equivalent(*first, *second):

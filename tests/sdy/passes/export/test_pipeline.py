@@ -74,6 +74,18 @@ END = ["drop-sharding-rules", "inline-meshes"]
                 *END,
             ],
         ),
+        (
+            {"enable_per_instruction_partitioning": True, "inline_meshes": False},
+            [
+                *START,
+                *CONVERT,
+                *EVEN,
+                *INSERT[:-1],
+                "per-instruction-partitioning",
+                "canonicalize",
+                "drop-sharding-rules",
+            ],
+        ),
     ],
 )
 def test_passes(options: dict[str, bool], expected: list[str]) -> None:
