@@ -16,7 +16,7 @@ from emu.sdy.dialect.attributes import (
     TensorSharding,
     TensorShardingPerValue,
 )
-from emu.sdy.dialect.names import COLLECTIVES
+from emu.sdy.dialect.names import COLLECTIVES, PROPAGATION_EDGES
 from emu.sdy.dialect.verify import collectives, discardable, edges, regions, structure
 from emu.sdy.dialect.verify.problems import Check, Problem, verifier
 from emu.sdy.dialect.verify.shardings import mesh_of, sharding_problem
@@ -92,6 +92,7 @@ def _collectives() -> None:
             regions=(structure.inferred_types_problem,),
             at_the_end=rule,
         )
+        extend(name, reads_around=True)
 
 
 def _identities() -> None:
@@ -134,6 +135,7 @@ def _computations() -> None:
         regions=(structure.body_terminator_problem,),
         at_the_end=regions.manual_computation_problem,
     )
+    extend("sdy.manual_computation", scope=True)
     name = (("name", StringAttr),)
     _rules(
         "sdy.named_computation",
@@ -164,5 +166,8 @@ def register_verifiers() -> None:
     _computations()
     _others()
     attribute_verifiers["sdy"] = AttributeVerifiers(
-        discardable.verify_operation, discardable.verify_argument, discardable.verify_result
+        discardable.verify_operation,
+        discardable.verify_argument,
+        discardable.verify_result,
+        reading_around=frozenset({PROPAGATION_EDGES}),
     )

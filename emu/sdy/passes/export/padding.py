@@ -179,7 +179,7 @@ class _Padder:
         implied = self._implied(new)
         # Padding of the operands may imply larger results than their own shardings do.
         for index, result in enumerate(op.results):
-            new.results[index].type = _larger(self._even_type_of(result), implied, index)
+            new.results[index].change_type(_larger(self._even_type_of(result), implied, index))
         self.conversion.replace(op, list(new.results))
 
     def _like(self, op: Operation, operands: Sequence[Value], types: Sequence[Type]) -> Operation:

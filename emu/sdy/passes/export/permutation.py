@@ -182,7 +182,7 @@ class _Resolver:
         op.set_operand(0, place.insert(make_reshard(value, reversed_sharding, op.location)).result)
         set_sharding(op.result, sharding)
         if plan.manual_axes:
-            op.result.type = value.type
+            op.result.change_type(value.type)
             _trim(op, type_, sharding)
         return True
 
