@@ -59,7 +59,7 @@ class Entries(dict[str, Attribute]):
         self.owner.changed = True
         super().update(entries, **more)
 
-    def setdefault(self, name: str, default: Attribute) -> Attribute:  # type: ignore[override]  # no None
+    def setdefault(self, name: str, default: Attribute) -> Attribute:
         """Return an entry, which is set first where there is none."""
         self.owner.changed = True
         return super().setdefault(name, default)

@@ -71,12 +71,12 @@ class Value:
 
     def change_type(self, type_: Type) -> None:
         """Set another type, which concerns the operation that has the value, and its users."""
-        block = self.parent_block
-        owner = self.defining_op or (block and block.parent_op)
-        for op in (owner, *self.users):
+        self.type = type_
+        for op in (self.defining_op, *self.users):
             if op is not None:
                 op.changed = True
-        self.type = type_
+        if self.defining_op is None and self.parent_block is not None:
+            self.parent_block._note_change()
 
     def replace_all_uses_with(self, new: Value) -> None:
         """Replace every use by ``new``, newest use first, as MLIR does."""
@@ -213,12 +213,9 @@ class Operation:
         """Replace one operand."""
         old = self._operands[index]
         self.changed = True
-        if old is value:
-            # MLIR unlinks and links anew: the use becomes the newest.
-            del old._uses[self, index]
-        else:
-            del old._uses[self, index]
-            self._operands[index] = value
+        # MLIR unlinks and links anew: even that of the same value becomes the newest use.
+        del old._uses[self, index]
+        self._operands[index] = value
         value._uses[self, index] = None
 
     def erase_operands(self, indices: Iterable[int]) -> None:
@@ -365,18 +362,12 @@ class Operation:
         while stack:
             op, inner = stack.pop()
             if inner is None:
-                regions = op.regions
-                if not post_order:
-                    if not regions:
-                        yield op
-                        continue
-                    inner = _ops_of(regions)
-                    yield op
-                elif not regions:
+                if not op.regions:
                     yield op
                     continue
-                else:
-                    inner = _ops_of(regions)
+                inner = (each for region in op.regions for b in region.blocks for each in b)
+                if not post_order:
+                    yield op
             child = next(inner, None)
             if child is not None:
                 stack.append((op, inner))
@@ -422,12 +413,6 @@ class Operation:
         """Emit ``'name' op message`` at the operation's location; return False."""
         diagnostics.error(self.location, f"'{self.name}' op {message}")
         return False
-
-
-def _ops_of(regions: Iterable[Region]) -> Iterator[Operation]:
-    for region in regions:
-        for block in region.blocks:
-            yield from block
 
 
 class Block:

@@ -98,21 +98,21 @@ def concerned_by(changed: Sequence[Operation]) -> set[Operation]:
     Checks look at an operation itself, at what is inside it, and at what ``OpDefinition`` says.
     """
     found = set(changed)
-    around_of = frozenset[str]().union(*(c.reading_around for c in attribute_verifiers.values()))
+    reading = frozenset[str]().union(*(c.reading_around for c in attribute_verifiers.values()))
 
     def readers(value: Value) -> list[Operation]:
         """Return the users whose verifiers look at the operation that defines the value."""
         return [
             op
             for op in value.walk_users()
-            if definition(op.name).reads_around or not around_of.isdisjoint(op.attributes)
+            if definition(op.name).reads_around or not reading.isdisjoint(op.attributes)
         ]
 
     for op in changed:
         for result in op.results:
             found.update(readers(result))
         if op.name == "func.func":
-            for block in op.regions[0].blocks:
+            for block in (b for region in op.regions for b in region.blocks):
                 if block.last is not None:
                     found.add(block.last)  # returns what the function's type says
                 for argument in block.arguments:
@@ -123,7 +123,7 @@ def concerned_by(changed: Sequence[Operation]) -> set[Operation]:
     pending = {op.parent for op in found}
     while pending:
         above = pending.pop()
-        around = above and above.parent_op
+        around = None if above is None else above.parent_op
         if around is not None and around not in found:
             found.add(around)
             pending.add(around.parent)
