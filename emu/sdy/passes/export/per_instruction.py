@@ -277,7 +277,7 @@ class _Partition:
         for index, argument in enumerate(arguments):
             copy.set_operand(index, argument)
         for result, type_ in zip(copy.results, results, strict=True):
-            result.type = type_
+            result.change_type(type_)
         block.append(copy)
         block.append(Operation("func.return", copy.results, location=op.location))
         type_ = FunctionType(tuple(operands), tuple(results))
