@@ -30,6 +30,7 @@ from emu.sdy.execution.partitioned import (
 from emu.sdy.execution.shards import Placement
 from emu.sdy.execution.trace import Recorder, Values
 from emu.stablehlo.reference import evaluate
+from emu.stablehlo.reference.custom_calls import registered_calls
 from emu.stablehlo.reference.devices import Device, SingleDevice
 from emu.stablehlo.reference.dtypes import dtype_of
 from emu.stablehlo.reference.scope import CustomCall
@@ -103,7 +104,7 @@ class Executable:
             self.partitioned.local,
             self.partitioned.inputs,
             str(main_function(self.partitioned.local).symbol_name),
-            dict(custom_calls or {}),
+            {**registered_calls(module), **(custom_calls or {})},
         )
 
     @property
