@@ -8,6 +8,7 @@ import numpy as np
 
 from emu.mlir.attributes import IntegerAttr
 from emu.mlir.ir import Operation, Region
+from emu.stablehlo.checks import integer
 from emu.stablehlo.reference.scope import Scope, callee, handles
 from emu.stablehlo.reference.values import Array
 
@@ -98,3 +99,35 @@ def sorted_order(comparator: Region, lines: Sequence[Array], scope: Scope) -> np
             left = left + (live & ~take_right)
         order, width = merged, 2 * width
     return order
+
+
+# Several values as one
+
+
+def packed(values: Sequence[Array]) -> Array:
+    """Return the value of a tuple: an array of objects, one per element."""
+    found = np.empty(len(values), object)
+    for index, value in enumerate(values):
+        found[index] = value
+    return found
+
+
+@handles("stablehlo.tuple")
+def _tuple(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    return (packed(args),)
+
+
+@handles("stablehlo.get_tuple_element")
+def _get_tuple_element(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    return (args[0][integer(op, "index")],)
+
+
+@handles("stablehlo.async_start")
+def _async_start(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    # Computed at once: a program cannot see when a future's value is there.
+    return (packed(scope.run(op.regions[0], args)),)
+
+
+@handles("stablehlo.async_done")
+def _async_done(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    return list(args[0])

@@ -112,7 +112,7 @@ def _called(
     for view in views:
         # An operand may be a constant's bytes, or a value that others still need.
         view.flags.writeable = False
-    found = function(op, *views)
+    found: object = function(op, *views)
     if isinstance(found, np.ndarray) or not isinstance(found, Sequence):
         raise EvaluationError(
             f"custom call @{target} must return a sequence of arrays, but its function returned "

@@ -26,7 +26,12 @@ Routine = Callable[..., Any]
 Solver = Callable[[Operation, Sequence[Array], "Routines"], Sequence[Any]]
 """Computes what a target gives for one matrix of a batch."""
 
-_PREFIXES = {"s": np.float32, "d": np.float64, "c": np.complex64, "z": np.complex128}
+_PREFIXES: dict[str, type[np.generic]] = {
+    "s": np.float32,
+    "d": np.float64,
+    "c": np.complex64,
+    "z": np.complex128,
+}
 
 
 class Routines:
