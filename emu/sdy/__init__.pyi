@@ -11,6 +11,7 @@ from .execution.executable import Executable as Executable
 from .execution.executable import compile as compile
 from .execution.executable import execute as execute
 from .jax import from_jax as from_jax
+from .jitted import jit as jit
 from .passes.run import run as run
 from .provenance import Explanation as Explanation
 from .provenance import ValueReport as ValueReport
