@@ -5,6 +5,8 @@ from ._text import MlirError as MlirError
 from ._text import PassFailed as PassFailed
 from ._text import parse as parse
 from ._text import to_text as to_text
+from .execution.arrays import DeviceArray as DeviceArray
+from .execution.arrays import PerDevice as PerDevice
 from .execution.errors import ExecutionError as ExecutionError
 from .execution.errors import MismatchError as MismatchError
 from .execution.executable import Executable as Executable
