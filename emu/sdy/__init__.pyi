@@ -5,6 +5,10 @@ from ._text import MlirError as MlirError
 from ._text import PassFailed as PassFailed
 from ._text import parse as parse
 from ._text import to_text as to_text
+from .costs import Cost as Cost
+from .costs import Variants as Variants
+from .costs import cost as cost
+from .costs import what_if as what_if
 from .execution.arrays import DeviceArray as DeviceArray
 from .execution.arrays import PerDevice as PerDevice
 from .execution.errors import ExecutionError as ExecutionError
