@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, overload
@@ -15,6 +16,7 @@ from emu.mlir.arguments import ArgumentError
 from emu.mlir.ir import Operation
 from emu.sdy.execution.executable import Check, Executable
 from emu.sdy.execution.executable import compile as compile_module
+from emu.sdy.execution.picture import picture
 from emu.sdy.jax import from_jax, imported_jax
 from emu.stablehlo.reference.values import Array
 
@@ -199,6 +201,29 @@ class JittedFunction:
         """Return the module for arguments like these, as Shardy receives it."""
         return self._lowered(args, kwargs)
 
+    def picture(self, *args: Tree, **kwargs: Tree) -> str:
+        """Return a text figure of which devices hold which blocks of arguments and results."""
+        import jax
+
+        compiled, _ = self._look_up(args, kwargs)
+        partitioned = compiled.executable.partitioned
+        static = {n % len(args) for n in self._settings.static_argnums}
+        dynamic = [None if i in static else x for i, x in enumerate(args)]
+        paths = [*jax.tree_util.tree_leaves_with_path((dynamic, kwargs))]
+        names = [_named_leaf(self, path) for path, _ in paths]
+        results = jax.tree_util.tree_leaves_with_path(compiled.outputs)
+        names += [f"result{jax.tree_util.keystr(path)}" for path, _ in results]
+        placements = [*partitioned.inputs, *partitioned.results]
+        return "\n".join(
+            picture(name, placement, partitioned.n_devices)
+            for name, placement in zip(names, placements, strict=True)
+        )
+
+    def close(self) -> None:
+        """End the PEs of all signatures; a call that follows starts others."""
+        for each in self._compiled.values():
+            each.executable.close()
+
     def _look_up(
         self, args: tuple[Tree, ...], kwargs: dict[str, Tree]
     ) -> tuple[_Compiled, list[Any]]:
@@ -245,6 +270,22 @@ class JittedFunction:
 
 
 # Arguments and results
+
+
+def _named_leaf(function: Callable[..., Tree], path: tuple[Any, ...]) -> str:
+    """Return the name of an argument's leaf, as the function knows it: ``weights['w']``."""
+    import jax
+
+    is_keyword, which, *rest = path[0].idx, path[1], *path[2:]
+    if is_keyword:
+        name = str(which.key)
+    else:
+        parameters = [*inspect.signature(function).parameters.values()]
+        known = [
+            p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+        name = known[which.idx] if which.idx < len(known) else f"args[{which.idx}]"
+    return name + str(jax.tree_util.keystr(tuple(rest)))
 
 
 def _numbers(name: str, value: int | Sequence[int]) -> tuple[int, ...]:

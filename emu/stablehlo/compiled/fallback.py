@@ -74,7 +74,5 @@ def store(op: Operation, found: Sequence[Array], targets: Sequence[Array]) -> No
         raise EvaluationError(f"gives {len(found)} results, but must give {len(targets)}")
     for result, array, target in zip(op.results, found, targets, strict=True):
         if array.shape != target.shape or array.dtype != target.dtype:
-            raise EvaluationError(
-                f"gives {array.dtype}{list(array.shape)}, but must {result.type}"
-            )
+            raise EvaluationError(f"gives {array.dtype}{list(array.shape)}, but must {result.type}")
         np.copyto(target, array)

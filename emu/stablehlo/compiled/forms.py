@@ -72,7 +72,11 @@ class Memory:
     """
 
     def __init__(
-        self, roots: Sequence[Root], layouts: Sequence[Layout], constants: Sequence[Array], size: int
+        self,
+        roots: Sequence[Root],
+        layouts: Sequence[Layout],
+        constants: Sequence[Array],
+        size: int,
     ) -> None:
         self.roots, self.layouts = roots, layouts
         self.env: list[Array] = [_NOTHING] * len(layouts)

@@ -188,5 +188,3 @@ def is_invariant(unit: Unit, index: int) -> bool:
     """Return whether a loop never changes a value that it carries."""
     body = unit.blocks[1]
     return body.returned[index] is body.block.arguments[index]
-
-

@@ -276,9 +276,7 @@ class _Planner:
         step = Step(self._numbers[unit.op], form, operands, tuple(results), scratch)
         return [*before, step]
 
-    def _contiguous(
-        self, unit: Unit, slots: tuple[int, ...]
-    ) -> tuple[tuple[int, ...], list[Step]]:
+    def _contiguous(self, unit: Unit, slots: tuple[int, ...]) -> tuple[tuple[int, ...], list[Step]]:
         """Return slots of C-contiguous operands, and the copies that make them so."""
         found, moved = [], []
         for slot, value in zip(slots, unit.operands, strict=True):
@@ -423,4 +421,3 @@ class _Planner:
                 sources, targets = zip(*pairs, strict=True)
                 steps.append(Step(self._numbers[op], Copies(), tuple(sources), tuple(targets)))
         return steps
-

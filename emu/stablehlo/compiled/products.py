@@ -161,5 +161,3 @@ def _is_by_numpy(
         return False
     whole = all(d.kind in "iu" for d in (left, right, result))
     return True if whole else None
-
-

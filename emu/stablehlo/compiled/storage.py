@@ -88,7 +88,9 @@ def place_buffers(roots: Sequence[Root]) -> int:
     Buffers whose times overlap don't overlap. Each takes the smallest gap that it fits in, in the
     order of the times at which they are needed.
     """
-    buffers = sorted((r for r in roots if r.kind is Kind.BUFFER), key=lambda r: (r.start, -r.nbytes))
+    buffers = sorted(
+        (r for r in roots if r.kind is Kind.BUFFER), key=lambda r: (r.start, -r.nbytes)
+    )
     ends: list[tuple[int, int, Root]] = []
     free: list[tuple[int, int]] = []  # (offset, size), by offset
     top = 0

@@ -20,7 +20,9 @@ _NOWHERE = np.zeros(64, np.uint8)
 _BASE: int = _NOWHERE.__array_interface__["data"][0]
 
 
-def shadow(shape: Sequence[int], dtype: np.dtype[np.generic], strides: Sequence[int] | None = None) -> Array:
+def shadow(
+    shape: Sequence[int], dtype: np.dtype[np.generic], strides: Sequence[int] | None = None
+) -> Array:
     """Return an array without memory, C-contiguous unless strides are given."""
     # By way of plain bytes: NumPy cannot describe the dtypes of ml_dtypes that take one byte.
     start = _NOWHERE[: dtype.itemsize].view(f"V{dtype.itemsize}")
