@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from emu.mlir.ir import Operation, Value
 from emu.stablehlo.attributes import ComparisonDirection, ComparisonType
-from emu.stablehlo.compiled.fusion.groups import Group, Space, spread
+from emu.stablehlo.compiled.fusion.groups import Group, Space, reduces_nothing, spread
 from emu.stablehlo.compiled.fusion.reducers import combiner_of
 from emu.stablehlo.compiled.fusion.values import Source, Sources, tile_dtype
 
@@ -148,14 +148,15 @@ class _Writer:
 
     def _operation(self, op: Operation, levels: dict[Value, bool]) -> None:
         level = levels[op.results[0]]
-        is_reduction = op.name == "stablehlo.reduce"
+        is_reduction = op.name == "stablehlo.reduce" and not reduces_nothing(op)
         count = len(op.operands) // 2 if is_reduction else len(op.operands)
         operands = []
         for index, operand in enumerate(op.operands):
             starts = is_reduction and index >= count
-            operands.append(self._operand(operand, level and not is_reduction, starts))
+            operands.append(self._operand(operand, starts or (level and not is_reduction), starts))
         word = (combiner_of(op) or "") if is_reduction else word_of(op)
-        node = Node(op.name, str(tile_dtype(op.results[0])), tuple(operands), level, word)
+        kind = (combiner_of(op) or "") if reduces_nothing(op) else op.name
+        node = Node(kind, str(tile_dtype(op.results[0])), tuple(operands), level, word)
         self._add(op.results[0], node)
 
     def _operand(self, operand: Value, level: bool, is_start: bool) -> int:
@@ -174,7 +175,7 @@ class _Writer:
         if source.root is not None:
             kind, inputs = "load", (self._input[source.root],)
         offset = source.access.offset
-        key = (kind, inputs, dtype, strides, offset)
+        key = (kind, inputs, dtype, strides, offset, level)
         steps = tuple(s if s in (0, 1) else 2 for s in strides)
         known = len(self._nodes)
         number = self._add(key, Node(kind, dtype, inputs, level, "", steps, offset != 0))
@@ -260,7 +261,7 @@ def grid_of(loop: Loop, extents: Sequence[int]) -> tuple[int, int, int]:
     for extent, tile, known, label in zip(
         extents, loop.tile, loop.extents, loop.labels, strict=True
     ):
-        if tile and not known:
+        if tile and not known and label != "r":
             blocks *= math.ceil(extent / tile)
         elif not tile and not (label == "r"):
             rest *= extent
