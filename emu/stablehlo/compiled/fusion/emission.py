@@ -130,7 +130,7 @@ class _Kernel:
         """Return the mask of a tile that has these axes: False beyond the extent of the blocked one."""
         loop, b = self._loop, self._b
         blocked = [a for a in axes if not loop.extents[a]]
-        if not blocked:
+        if not blocked or not loop.is_ragged:
             return None
         (axis,) = blocked
         key = tuple(axes)
@@ -277,9 +277,7 @@ class _Kernel:
     def _is_start(self, number: int) -> bool:
         """Return whether a node is read as an initial value only."""
         users = [
-            node
-            for node in self._recipe.nodes
-            if number in node.operands and not node.kind == "load"
+            node for node in self._recipe.nodes if number in node.operands and node.kind != "load"
         ]
         return bool(users) and all(
             u.kind == "stablehlo.reduce" and u.operands[0] != number for u in users
