@@ -9,7 +9,7 @@ from typing import TextIO
 from emu.commands.sdy.files import open_to_write, read_text
 from emu.mlir.arguments import ArgumentError
 from emu.mlir.diagnostics import MlirError, PassFailed
-from emu.mlir.text.lexer import SourceText, render
+from emu.mlir.text.lexer import SourceText, render_all
 from emu.sdy.costs.analysis import cost
 from emu.sdy.costs.data import Cost
 from emu.sdy.passes.text import parse_pipeline
@@ -52,7 +52,8 @@ def run_explain(
             with open_to_write(str(html)) as page:
                 page.write(explanation.html(cost=_cost(text, file, passes)))
         source = SourceText(text, file)
-        err.writelines(render(each, source) + "\n" for each in explanation.diagnostics)
+        if explanation.diagnostics:
+            err.write(f"{render_all(explanation.diagnostics, source)}\n")
     except MlirError as error:
         err.write(f"{error}\n")
         return 1
