@@ -25,7 +25,14 @@ from emu.sdy.dialect.meshes import find_mesh
 from emu.sdy.dialect.names import COLLECTIVES
 from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.provenance.history import Recorder
-from emu.sdy.provenance.names import ValueName, function_of, line_of, location_name, name_of
+from emu.sdy.provenance.names import (
+    ValueName,
+    function_of,
+    given_name,
+    line_of,
+    location_name,
+    name_of,
+)
 from emu.sdy.provenance.report import owner_text
 
 _MARK = "\0made by "
@@ -159,7 +166,8 @@ class Causes:
             return None
         path = self._recorder.path(owner, dim, axis)
         first, last = path[0], path[-1]
-        origin = f"{owner_text(first.value)} dim {first.dim}: {first.cause}"
+        called, label = owner_text(first.value), given_name(first.value)
+        origin = f"{f'{label} ({called})' if label else called} dim {first.dim}: {first.cause}"
         place = line_of(last.op.location) if last.op is not None else ""
         text = axis.stripped_text()
         return AxisSource(text, name, dim, last.step, last.cause, place, origin)

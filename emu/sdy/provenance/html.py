@@ -14,8 +14,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Protocol
 
-from emu.mlir.diagnostics import Location, NameLoc
-from emu.mlir.ir import BlockArgument, Operation
+from emu.mlir.ir import Operation
 from emu.mlir.types import TensorType
 from emu.sdy.dialect.attributes import AxisRef, DimensionSharding, Mesh, TensorSharding
 from emu.sdy.dialect.axes import pre_size
@@ -23,7 +22,7 @@ from emu.sdy.dialect.meshes import find_mesh
 from emu.sdy.dialect.text import factor_symbol
 from emu.sdy.propagation.events import StepEvent
 from emu.sdy.provenance.history import Gain, Recorder, ShardingOwner, cause_of
-from emu.sdy.provenance.names import place_of, without_name
+from emu.sdy.provenance.names import given_name, place_of
 from emu.sdy.provenance.report import ValueReport, owner_text, rejection_text
 
 _DATA = "/*DATA*/null"
@@ -119,7 +118,7 @@ class _Page:
             "name": report.name.name,
             "function": self.text(report.name.function),
             "operation": self.text(report.operation),
-            "label": self.text(_given_name(report)),
+            "label": self.text(given_name(report.value)),
             "type": self.text(str(report.type)),
             "shape": list(report.type.shape) if isinstance(report.type, TensorType) else [],
             "place": self.text(report.place),
@@ -218,16 +217,6 @@ class _Page:
                 {"axes": axes, "devices": mesh.total_size, "ids": list(mesh.device_ids)}
             )
         return self._mesh_numbers[mesh]
-
-
-def _given_name(report: ValueReport) -> str:
-    """Return the name that a front end gave an argument, as JAX does; "" without one."""
-    if not isinstance(report.value, BlockArgument):
-        return ""
-    location: Location = without_name(report.value.location)
-    if isinstance(location, NameLoc):
-        return location.name
-    return ""
 
 
 def _digits(dim: DimensionSharding, mesh: Mesh) -> list[list[Any]]:
