@@ -47,7 +47,7 @@ def test_reasons_and_figures_name_dimensions_axes_and_steps(page: Path) -> None:
     (report,) = emu.sdy.explain((PROGRAMS / "mlp.mlir").read_text()).value("%1")
     step = report.axes[0][0][1][-1].step
     assert found["why"][0].startswith('dim 0 (size 16) is sharded along "data": by stablehlo.tanh')
-    assert f"[step {step}], from %arg0 in @main dim 0 (given)" in found["why"][0]
+    assert f"[step {step}], from x (%arg0 in @main) dim 0 (given)" in found["why"][0]
     assert found["figures"] == ["before", "at step 33", "after"]
     assert "dim 0 (16) over data=2" in found["drawn"][2]
     assert "dim 1 (32) over model=4" in found["drawn"][2]
