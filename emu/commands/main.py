@@ -27,6 +27,7 @@ examples:
   emu run -n 4 script.py                        a script on 4 PEs: Triton, PyPTO, torch, emu.world()
   emu run -n 4 --link 25GB/s,2us script.py      the same over an emulated network
   emu sdy explain --value %5 program.mlir       why a value of a sharded program is sharded as it is
+  emu sdy cost program.mlir                     what its communication costs, and why
   emu tiling --hex "01 00 00 00 ..."            the bytes of tiling data, field by field
   emu doctor                                    what this machine offers
 
