@@ -52,5 +52,11 @@ def test_what_is_explained_is_what_the_passes_give() -> None:
     for seed in range(760, 790):
         text = program(seed)
         module = emu.sdy.parse(text)
-        emu.sdy.run(module, "sdy-propagation-pipeline", verify_each=False)
-        assert str(emu.sdy.explain(text).module) == str(module)
+        explanation = emu.sdy.explain(text)
+        try:
+            emu.sdy.run(module, "sdy-propagation-pipeline", verify_each=False)
+        except emu.sdy.PassFailed as failed:  # some programs drop unreduced axes
+            assert str(explanation.failure) in str(failed)
+        else:
+            assert explanation.failure is None
+        assert str(explanation.module) == str(module)
