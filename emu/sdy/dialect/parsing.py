@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from emu.mlir.attributes import StringAttr, SymbolRefAttr
 from emu.mlir.diagnostics import Diagnostic, MlirError, Severity
+from emu.mlir.literals import integer_of
 from emu.sdy.dialect.attributes import (
     AllToAllParam,
     AllToAllParamList,
@@ -268,9 +269,10 @@ def _priority(p: OpParser, text: str) -> int:
         p.error(f"expecting priority in format 'p<number>', got: {text}")
     if digits[0] == "0" and len(digits) > 1:
         p.error(f"priorities with leading zeros are not allowed, got: {text}")
-    if int(digits) > INT64_MAX:
+    value = integer_of(digits)
+    if value > INT64_MAX:
         p.error(f"expecting integer priority, got: {text}")
-    return int(digits)
+    return value
 
 
 def _mesh_or_name(p: OpParser) -> str | Mesh:

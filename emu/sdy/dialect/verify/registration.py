@@ -17,7 +17,7 @@ from emu.sdy.dialect.attributes import (
     TensorSharding,
     TensorShardingPerValue,
 )
-from emu.sdy.dialect.names import COLLECTIVES, REDUCING
+from emu.sdy.dialect.names import COLLECTIVES, PROPAGATION_EDGES, REDUCING
 from emu.sdy.dialect.shardings import sharding_bypassing_barriers
 from emu.sdy.dialect.verify import collectives, discardable, edges, regions, structure
 from emu.sdy.dialect.verify.problems import Check, Problem, verifier
@@ -108,6 +108,7 @@ def _collectives() -> None:
             regions=(structure.inferred_types_problem,),
             at_the_end=rule,
         )
+        extend(name, reads_around=True)
 
 
 def _identities() -> None:
@@ -150,6 +151,7 @@ def _computations() -> None:
         regions=(structure.body_terminator_problem,),
         at_the_end=regions.manual_computation_problem,
     )
+    extend("sdy.manual_computation", scope=True)
     name = (("name", StringAttr),)
     _rules(
         "sdy.named_computation",
@@ -180,5 +182,8 @@ def register_verifiers() -> None:
     _computations()
     _others()
     attribute_verifiers["sdy"] = AttributeVerifiers(
-        discardable.verify_operation, discardable.verify_argument, discardable.verify_result
+        discardable.verify_operation,
+        discardable.verify_argument,
+        discardable.verify_result,
+        reading_around=frozenset({PROPAGATION_EDGES}),
     )
