@@ -156,6 +156,12 @@ def test_wrong_counts(options: str, message: str) -> None:
         emu.sdy.run(module, RESOLVE.replace(")", f"{{{options}}})"))
 
 
+def test_a_device_outside_of_the_mesh() -> None:
+    module = emu.sdy.parse(program(BODY).replace("device_ids=[3]", "device_ids=[4]"))
+    with pytest.raises(emu.sdy.PassFailed, match="on device 4, which is none of the 4 devices of"):
+        emu.sdy.run(module, f"{INSERT},{RESOLVE}")
+
+
 def test_results_elsewhere_need_reshards_first() -> None:
     module = emu.sdy.parse(
         program(
