@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, replace
+from unittest import mock
 
 from sdy_oracle import Answer, Oracle
 
@@ -12,6 +13,8 @@ from emu.mlir.diagnostics import MlirError, PassFailed
 from emu.mlir.transforms import inlining
 from emu.sdy.passes.base import Pass, Session, run_pass
 from emu.sdy.passes.export.local.conversion import ConvertGlobalToLocal
+from emu.sdy.passes.export.pipeline import ExportPipeline
+from emu.sdy.passes.export.unreduced_axes import VerifyUnreducedAxes
 from emu.sdy.passes.text import parse_pipeline
 
 PARTITION = (
@@ -62,8 +65,10 @@ def ours(text: str, pipeline: str, *, locations: bool = False, generic: bool = F
     inlining.INLINABLE = inlinable - {"func"}
     try:
         module = parse(text, diagnostics=session.diagnostics)
-        for each in parse_pipeline(pipeline):
-            run_pass(_as_of_jaxlib(each), module, session)
+        # jaxlib 0.10.2 does not have that pass yet.
+        with mock.patch.object(VerifyUnreducedAxes, "run", return_value=None):
+            for each in parse_pipeline(pipeline):
+                run_pass(_as_of_jaxlib(each), module, session)
         answer = [True, to_text(module, locations=locations, generic=generic)]
     except (MlirError, PassFailed) as error:
         crashed = "internal error: " in str(error)  # what a pass did not expect
@@ -83,6 +88,8 @@ def _as_of_jaxlib(each: Pass) -> Pass:
     """A pass with what jaxlib 0.10.2 does where Shardy was repaired since."""
     if isinstance(each, ConvertGlobalToLocal):
         return replace(each, fix_sub_axis_offsets=False, fix_wrong_results=False)
+    if isinstance(each, ExportPipeline):
+        return replace(each, inline_meshes=False)
     return each
 
 

@@ -155,6 +155,7 @@ SILENT = frozenset(
         "tpu_custom_call",
         "xla_ffi_python_cpu_callback",
         "xla_ffi_python_gpu_callback",
+        "xla.debug.Log",
         "xla_python_cpu_callback",
         "xla_python_gpu_callback",
     }

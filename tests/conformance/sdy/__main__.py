@@ -5,9 +5,9 @@
 Prints N of M for each directory and each group. Needs FileCheck on the path
 (``FileCheck`` or ``FileCheck-14``). The files are those of the commit
 cc0e9327 (June 2026); of another commit the expectations may differ. Until 27
-July 2026 Shardy computed offsets along sub-axes wrong, and so do we for such a
-checkout; ``--newer`` says that it is a later one. The
-groups: A, what Shardy's first document names (IR, propagation, and the import
+July 2026 Shardy computed offsets along sub-axes wrong, and did not inline meshes
+in the end; so do we for such a checkout; ``--newer`` says that it is a later one.
+The groups: A, what Shardy's first document names (IR, propagation, and the import
 and export passes of that time); B, the partitioner; C, the rest. Files that
 run programs on several devices (``executable_…``) are counted as not run.
 """
@@ -142,12 +142,17 @@ def as_of_shardy(word: str) -> str:
     return word
 
 
+AS_OF_JUNE = {
+    "sdy-convert-global-to-local": "fix-sub-axis-offsets=false",
+    "sdy-export-pipeline": "inline-meshes=false",
+}
+
+
 def as_of_june(word: str) -> str:
     """An argument of the command, with what Shardy did before July 2026."""
     name, _, options = word.partition("=")
-    if name.lstrip("-") != "sdy-convert-global-to-local":
-        return word
-    return f"{name}={options} fix-sub-axis-offsets=false"
+    added = AS_OF_JUNE.get(name.lstrip("-"))
+    return word if added is None else f"{name}={options} {added}"
 
 
 def main() -> int:

@@ -221,6 +221,7 @@ def test_silent_operations(make, name):
         "tpu_custom_call",
         "xla_ffi_python_cpu_callback",
         "xla_ffi_python_gpu_callback",
+        "xla.debug.Log",
         "xla_python_cpu_callback",
         "xla_python_gpu_callback",
     ],

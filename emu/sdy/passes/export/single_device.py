@@ -57,6 +57,8 @@ class _Resolver:
         self._session = session
         self._global_mesh = global_mesh
         self._is_replica = is_replica
+        mesh = get_mesh(table, global_mesh)
+        self._devices = mesh.device_ids or range(mesh.total_size)
 
     def device(self, op: Operation) -> int | None:
         """Return the device that an operation runs on, or None if it is not a single one."""
@@ -72,13 +74,23 @@ class _Resolver:
         if not devices:
             return None
         if len(devices) > 1 or sharded:
-            message = (
+            raise self._fail(
+                op,
                 "has results on several devices: reshards must be inserted first, by "
-                "sdy-insert-explicit-reshards"
+                "sdy-insert-explicit-reshards",
             )
-            self._session.diagnostics.error(op.location, f"'{op.name}' op {message}")
-            raise PassFailed(message)
-        return devices.pop()
+        (device,) = devices
+        if device not in self._devices:
+            raise self._fail(
+                op,
+                f"is on device {device}, which is none of the {len(self._devices)} devices of "
+                f"mesh @{self._global_mesh}",
+            )
+        return device
+
+    def _fail(self, op: Operation, message: str) -> PassFailed:
+        self._session.diagnostics.error(op.location, f"'{op.name}' op {message}")
+        return PassFailed(message)
 
     def resolve(self, op: Operation, device: int) -> None:
         """Replace an operation by a conditional one and all-reduces of its results."""

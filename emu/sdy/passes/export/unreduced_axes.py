@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from emu.mlir.attributes import ArrayAttr, Attribute, DictAttr
 from emu.mlir.diagnostics import PassFailed
 from emu.mlir.ir import Operation, Region, Value
 from emu.mlir.registry import definition
 from emu.mlir.symbols import SymbolTable
-from emu.sdy.dialect.attributes import AxisRef, ManualAxes, ReductionOp, TensorSharding
+from emu.sdy.dialect.attributes import (
+    AxisRef,
+    ManualAxes,
+    ReductionOp,
+    TensorSharding,
+    TensorShardingPerValue,
+)
 from emu.sdy.dialect.functions import (
     callee_name,
     find_function,
     func_arg_sharding,
     func_result_sharding,
 )
-from emu.sdy.dialect.names import REDUCING
+from emu.sdy.dialect.names import REDUCING, SHARDING
 from emu.sdy.dialect.shardings import sharding_bypassing_barriers
 from emu.sdy.dialect.tensors import erase_manual_axes
 from emu.sdy.dialect.verify.problems import Problem, report
@@ -49,11 +56,48 @@ class VerifyUnreducedAxes(FunctionPass, name="sdy-verify-unreduced-axes"):
         if module is None:
             raise ValueError(f"{op.name} is in no module")
         table = SymbolTable(module)
+        if not any(_concerns(each, table) for each in op.walk()):
+            return  # hardly any program has unreduced axes
         for each in op.walk(post_order=True):
             problem = None if each is op else _problem(each, table)
             if problem is not None:
                 report(each, problem, session.diagnostics)
                 raise PassFailed(problem.message)
+
+
+def _concerns(op: Operation, table: SymbolTable) -> bool:
+    """Return whether an operation, or the function that it calls, stores unreduced axes.
+
+    Also for collectives that reduce, whose operands must be sharded.
+    """
+    stored = op.attributes.get(SHARDING)
+    if isinstance(stored, TensorShardingPerValue):
+        for sharding in stored.shardings:
+            if sharding.unreduced_axes:
+                return True
+    name = op.name
+    if name == "func.call":
+        return _concerns(find_function(table, callee_name(op)), table)
+    if name == "func.func":
+        return any(_is_unreduced(entry) for key in _LISTS for entry in _entries(op, key))
+    if name.startswith("sdy."):
+        return name in REDUCING or any(map(_is_unreduced, op.properties.values()))
+    return False
+
+
+_LISTS = ("arg_attrs", "res_attrs")
+
+
+def _entries(func: Operation, key: str) -> Iterator[Attribute | None]:
+    stored = func.properties.get(key)
+    for entry in stored.elements if isinstance(stored, ArrayAttr) else ():
+        yield entry.get(SHARDING) if isinstance(entry, DictAttr) else None
+
+
+def _is_unreduced(stored: Attribute | None) -> bool:
+    if isinstance(stored, TensorShardingPerValue):
+        return any(sharding.unreduced_axes for sharding in stored.shardings)
+    return isinstance(stored, TensorSharding) and bool(stored.unreduced_axes)
 
 
 def _problem(op: Operation, table: SymbolTable) -> Problem | None:

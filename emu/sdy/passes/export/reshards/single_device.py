@@ -11,13 +11,12 @@ from emu.mlir.diagnostics import PassFailed
 from emu.mlir.ir import Operation, Value
 from emu.mlir.symbols import SymbolTable
 from emu.mlir.types import TensorType
-from emu.sdy.dialect.attributes import TensorSharding
+from emu.sdy.dialect.attributes import Mesh, TensorSharding
 from emu.sdy.dialect.builders import make_reshard
 from emu.sdy.dialect.functions import func_arg_sharding, func_result_sharding, function_type
 from emu.sdy.dialect.meshes import (
     global_mesh_name,
     is_on_single_device,
-    single_device_mesh,
 )
 from emu.sdy.dialect.shardings import get_sharding, set_sharding, sharding_bypassing_barriers
 from emu.sdy.dialect.tensors import is_equivalent
@@ -40,6 +39,8 @@ class SingleDevices:
         self._table = table
         self._session = session
         self._global_mesh = global_mesh_name(module)
+        meshes = ((op.symbol_name, op.properties.get("mesh")) for op in module.body())
+        self._single = {n: m for n, m in meshes if n and isinstance(m, Mesh) and m.is_maximal}
 
     def check_function(self, func: Operation) -> None:
         """Raise PassFailed if an argument or a result of a function is on one device."""
@@ -80,13 +81,17 @@ class SingleDevices:
         device: tuple[int, ...] = ()
         for result in op.results:
             sharding = sharding_bypassing_barriers(result)
-            mesh = single_device_mesh(sharding, self._table)
-            if sharding is None or mesh is None:
+            if sharding is None:
                 continue
-            if not isinstance(sharding.mesh, str):
+            if isinstance(sharding.mesh, Mesh):
+                if not sharding.mesh.is_maximal:
+                    continue
                 raise self._fail(
                     op, "has a sharding with its mesh inlined: run sdy-lift-inlined-meshes first"
                 )
+            mesh = self._single.get(sharding.mesh)
+            if mesh is None:
+                continue
             if found is not None and mesh.device_ids != device:
                 raise self._fail(op, "has conflicting single-device result shardings")
             found, device = sharding.mesh, mesh.device_ids
