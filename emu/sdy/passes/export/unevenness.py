@@ -54,7 +54,9 @@ class ResolveUnevenShards(ModulePass, name="emu-resolve-uneven-shards"):
         """Visit inner operations before outer ones, and then the reshards."""
         resolver = _Resolver(SymbolTable(op), session)
         for each in list(op.walk(post_order=True)):
-            if each.dialect == "stablehlo" and not definition(each.name).terminator:
+            if each.name == "sdy.constant" or (
+                each.dialect == "stablehlo" and not definition(each.name).terminator
+            ):
                 resolver.visit(each)
         for each in list(op.walk()):
             if each.name == "sdy.reshard":

@@ -17,6 +17,7 @@ from emu.sdy.passes.export.permutation.locality import (
     even_shape,
     has_uneven_dims,
     is_contiguous,
+    is_local_between,
     is_local_reshape,
     reshape_groups,
     size_of_shard,
@@ -40,15 +41,15 @@ def resolve_reshape(site: Site, *, enable_halo_exchange: bool) -> None:
     if target is None or target.mesh != site.sharding.mesh or not is_static_tensor(op.result.type):
         return
     shape, new_shape = site.shape, op.result.type.static_shape
-    uneven = has_uneven_dims(shape, site.sharding, site.mesh)
-    uneven |= has_uneven_dims(new_shape, target, site.mesh)
-    if not uneven or is_local_reshape(op, site.mesh):
+    if is_local_reshape(op, site.mesh):
         return
     groups = [
         group
         for group in reshape_groups(shape, new_shape)
-        if _is_uneven(site, target, group) and not _is_passed_through(shape, new_shape, group)
+        if not _is_passed_through(shape, new_shape, group) and _moves_elements(site, target, group)
     ]
+    if not groups:
+        return
     plans = None
     if enable_halo_exchange:
         plans = [_plan(site, target, group) for group in groups]
@@ -72,6 +73,22 @@ def _merged(axes: Sequence[AxisRef], mesh: Mesh) -> list[AxisRef]:
     for axis in axes:
         add_or_merge(merged, axis, mesh)
     return merged
+
+
+def _moves_elements(site: Site, target: TensorSharding, group: ReshapeGroup) -> bool:
+    """Return whether elements along a group's dimensions change shards.
+
+    Shardy asks only whether they are uneven, and has wrong results where shards of equal size
+    hold other elements.
+    """
+    return _is_uneven(site, target, group) or not is_local_between(
+        ([site.shape[dim] for dim in group.ins], _part(site.sharding, group.ins)),
+        (
+            [tensor(site.op.result).static_shape[dim] for dim in group.outs],
+            _part(target, group.outs),
+        ),
+        site.mesh,
+    )
 
 
 def _is_uneven(site: Site, target: TensorSharding, group: ReshapeGroup) -> bool:
