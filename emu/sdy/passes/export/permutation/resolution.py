@@ -90,7 +90,7 @@ class _Resolver:
     def visit(self, op: Operation) -> None:
         """Let an operation work on shards."""
         if op.name == "stablehlo.reshape":
-            site = self._site(op)
+            site = self._site(op) or self._site_of_result(op)
             if site is not None:
                 resolve_reshape(site, enable_halo_exchange=self._halo)
             return
@@ -109,6 +109,17 @@ class _Resolver:
         if mesh is None or mesh.is_maximal:
             return None
         return Site(op, sharding, mesh, self._channels, self._is_replica)
+
+    def _site_of_result(self, op: Operation) -> Site | None:
+        """Return the site of an operation whose result only is sharded; None if it is not."""
+        target, type_ = get_sharding(op.result), op.operands[0].type
+        if _is_whole(target) or target is None or not is_static_tensor(type_):
+            return None
+        mesh = find_mesh(self._table, target.mesh)
+        if mesh is None or mesh.is_maximal:
+            return None
+        whole = TensorSharding.fully_closed(type_.rank, target.mesh)
+        return Site(op, whole, mesh, self._channels, self._is_replica)
 
     # By an exchange
 
