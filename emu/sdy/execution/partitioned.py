@@ -191,13 +191,20 @@ def _insert_probes(module: Operation, operations: dict[int, Operation]) -> dict[
 def _probe(module: Operation, value: Value, origin: int, op: Operation) -> Probe | None:
     index = _origin(value, origin, op.name)
     # What is still to be added up is only part of a value.
-    is_partial = any(user.name in _REDUCING for user in value.users)
-    if index is None or is_partial or index >= len(op.results) or op.name in _WITH_BODIES:
+    if index is None or _is_partial(value) or index >= len(op.results) or op.name in _WITH_BODIES:
         return None
     placement = _result_placement(module, value)
     if placement is None or placement.type.shape != _shape(op.results[index].type):
         return None
     return Probe(origin, index, placement)
+
+
+def _is_partial(value: Value) -> bool:
+    """Return whether a value is still to be reduced, perhaps after it is sliced."""
+    return any(
+        user.name in _REDUCING or (user.name == "sdy.all_slice" and _is_partial(user.result))
+        for user in value.users
+    )
 
 
 def _shape(type_: Type) -> object:

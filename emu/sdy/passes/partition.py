@@ -13,6 +13,7 @@ from emu.sdy.passes.export.padding import PadForDivisibility
 from emu.sdy.passes.export.permutation.resolution import ResolvePermutationFactors
 from emu.sdy.passes.export.reshards.insertion import InsertExplicitReshards
 from emu.sdy.passes.export.unevenness import ResolveUnevenShards
+from emu.sdy.passes.export.unknown import ReplicateUnknownCalls
 from emu.sdy.passes.generic import Canonicalize
 from emu.sdy.passes.pipelines import PropagationPipeline
 
@@ -44,6 +45,7 @@ class PartitionPipeline(Pipeline, name="emu-partition-pipeline"):
             PropagationPipeline(conservative_propagation=self.conservative_propagation),
             ResolvePropagationBarriers(),
             InsertExplicitReshards(enable_full_version=True),
+            ReplicateUnknownCalls(),
             ResolvePermutationFactors(enable_halo_exchange=self.enable_halo_exchange),
             ResolveUnevenShards(),
             ReshardToCollectives(),

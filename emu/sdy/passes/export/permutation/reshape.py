@@ -15,7 +15,6 @@ from emu.sdy.passes.export.permutation.halo import DimExchange, ManualBody, Site
 from emu.sdy.passes.export.permutation.locality import (
     ReshapeGroup,
     even_shape,
-    has_uneven_dims,
     is_contiguous,
     is_local_between,
     is_local_reshape,
@@ -44,9 +43,7 @@ def resolve_reshape(site: Site, *, enable_halo_exchange: bool) -> None:
     if is_local_reshape(op, site.mesh):
         return
     groups = [
-        group
-        for group in reshape_groups(shape, new_shape)
-        if not _is_passed_through(shape, new_shape, group) and _moves_elements(site, target, group)
+        group for group in reshape_groups(shape, new_shape) if _moves_elements(site, target, group)
     ]
     if not groups:
         return
@@ -81,7 +78,7 @@ def _moves_elements(site: Site, target: TensorSharding, group: ReshapeGroup) -> 
     Shardy asks only whether they are uneven, and has wrong results where shards of equal size
     hold other elements.
     """
-    return _is_uneven(site, target, group) or not is_local_between(
+    return not is_local_between(
         ([site.shape[dim] for dim in group.ins], _part(site.sharding, group.ins)),
         (
             [tensor(site.op.result).static_shape[dim] for dim in group.outs],
@@ -89,23 +86,6 @@ def _moves_elements(site: Site, target: TensorSharding, group: ReshapeGroup) -> 
         ),
         site.mesh,
     )
-
-
-def _is_uneven(site: Site, target: TensorSharding, group: ReshapeGroup) -> bool:
-    new_shape = tensor(site.op.result).static_shape
-    return any(
-        has_uneven_dims([shape[dim] for dim in dims], _part(sharding, dims), site.mesh)
-        for shape, sharding, dims in (
-            (site.shape, site.sharding, group.ins),
-            (new_shape, target, group.outs),
-        )
-    )
-
-
-def _is_passed_through(shape: Sequence[int], new_shape: Sequence[int], group: ReshapeGroup) -> bool:
-    """Return whether a group has one dimension at most, apart from dimensions of size 1."""
-    old = sum(shape[dim] != 1 for dim in group.ins)
-    return max(old, sum(new_shape[dim] != 1 for dim in group.outs)) <= 1
 
 
 def _names(site: Site, target: TensorSharding, groups: Sequence[ReshapeGroup]) -> frozenset[str]:
