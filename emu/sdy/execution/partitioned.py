@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from emu.mlir.attributes import BoolAttr, IntegerAttr, StringAttr
+from emu.mlir.diagnostics import PassFailed
 from emu.mlir.ir import Operation, OpResult, Value
 from emu.mlir.types import IntegerType, TensorType, Type
 from emu.sdy.dialect.attributes import Mesh, TensorSharding
@@ -108,21 +110,28 @@ def partition(
         ExecutionError: The module has no main function, or its types are not static tensors.
         PassFailed: A pass failed.
     """
-    if probed:
-        # Marks would show in the errors of passes: a program that fails fails here.
+    try:
+        return _partition(module, passes, probed)
+    except PassFailed:
+        # Marks would show in the errors, and nothing was verified on the way, which takes half of the
+        # time: run the passes again as a user would, for errors that name the pass that went wrong.
         run_passes(module.clone(), passes)
+        raise
+
+
+def _partition(module: Operation, passes: str, probed: bool) -> Partitioned:
     whole = module.clone()
     # A function per call: then each operation has one sharding, and runs in the same order in both.
-    run_passes(whole, "sdy-flatten-call-graph")
+    run_passes(whole, "sdy-flatten-call-graph", verify_each=False)
     operations = mark_whole(whole) if probed else {}
     local = whole.clone()
     type_ = function_type(main_function(local))
     count = n_devices(local)
     before, last = _split(passes)
-    run_passes(local, before)
+    run_passes(local, before, verify_each=False)
     made = _texts(local) if probed else {}
     probes = _insert_probes(local, operations) if probed else {}
-    run_passes(local, last)
+    run_passes(local, last, verify_each=False)
     main = main_function(local)
     arguments = [func_arg_sharding(main, i) for i in range(len(type_.inputs))]
     results = [func_result_sharding(main, i) for i in range(len(type_.results))]
@@ -136,8 +145,23 @@ def partition(
             ("result", type_.results, results),
         )
     )
-    run_passes(local, "sdy-drop-sharding-and-mesh")
+    run_passes(local, "sdy-drop-sharding-and-mesh")  # the only one that is verified behind
+    _check_local(local, (inputs, outputs))
     return Partitioned(whole, local, inputs, outputs, count, operations, made, probes)
+
+
+def _check_local(local: Operation, placements: Sequence[Sequence[Placement]]) -> None:
+    """Raise an error where passes left a program that is not one device's."""
+    type_ = function_type(main_function(local))
+    for kind, types, each in zip(
+        ("input", "result"), (type_.inputs, type_.results), placements, strict=True
+    ):
+        for index, (found, placement) in enumerate(zip(types, each, strict=True)):
+            if _shape(found) != placement.local_shape:
+                raise ExecutionError(
+                    f"passes must make the program of one device, whose {kind} {index} has the shape "
+                    f"{list(placement.local_shape)}, but they leave {found}"
+                )
 
 
 def _split(passes: str) -> tuple[list[Pass], list[Pass]]:

@@ -12,6 +12,7 @@ from emu.sdy.passes.export.local.conversion import ConvertGlobalToLocal
 from emu.sdy.passes.export.padding import PadForDivisibility
 from emu.sdy.passes.export.permutation.resolution import ResolvePermutationFactors
 from emu.sdy.passes.export.reshards.insertion import InsertExplicitReshards
+from emu.sdy.passes.export.single_device import ResolveSingleDeviceSharding
 from emu.sdy.passes.export.unevenness import ResolveUnevenShards
 from emu.sdy.passes.export.unknown import ReplicateUnknownCalls
 from emu.sdy.passes.generic import Canonicalize
@@ -50,6 +51,7 @@ class PartitionPipeline(Pipeline, name="emu-partition-pipeline"):
             ResolveUnevenShards(),
             ReshardToCollectives(),
             PadForDivisibility(),
+            ResolveSingleDeviceSharding(),
             Canonicalize(),
             ConvertGlobalToLocal(fix_sub_axis_offsets=self.fix_sub_axis_offsets),
         ]

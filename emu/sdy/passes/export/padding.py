@@ -268,7 +268,7 @@ class _Padder:
         implied = self._implied(new)
         # Padding of the operands may imply larger results than their own shardings do.
         for index, result in enumerate(op.results):
-            new.results[index].type = _larger(self._even_type_of(result), implied, index)
+            new.results[index].change_type(_larger(self._even_type_of(result), implied, index))
         self.conversion.replace(op, list(new.results))
 
     def _pad_arguments(self, op: Operation, new: Operation) -> None:
@@ -497,7 +497,7 @@ class _Padder:
                 "run sdy-resolve-permutation-factors first",
             )
             raise _Unpaddable
-        new.result.type = TensorType(shape, even.element)
+        new.result.change_type(TensorType(shape, even.element))
         self.conversion.replace(op, [self._trim(op, new.result, even.shape, spatial)])
 
     def _check_groups(

@@ -257,8 +257,8 @@ class _Partition:
             if isinstance(mesh, Mesh) and each.symbol_name is not None:
                 top.append(make_mesh(each.symbol_name, mesh, each.location))
         top.append(self._outlined(operands, results))
-        for each in self._passes():
-            run_pass(each, module, self._session)
+        for step in self._passes():
+            run_pass(step, module, self._session)
         func = next(each for each in module.body() if each.name == "func.func")
         block = func.body()
         last = block.terminator
@@ -277,7 +277,7 @@ class _Partition:
         for index, argument in enumerate(arguments):
             copy.set_operand(index, argument)
         for result, type_ in zip(copy.results, results, strict=True):
-            result.type = type_
+            result.change_type(type_)
         block.append(copy)
         block.append(Operation("func.return", copy.results, location=op.location))
         type_ = FunctionType(tuple(operands), tuple(results))

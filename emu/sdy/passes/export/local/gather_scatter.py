@@ -238,7 +238,7 @@ def _make_gather(
     }
     types = [state.local_type(op.result)]
     new = Builder.before(op).op("gather", [value, start], types, properties)
-    new.attributes = dict(op.attributes)
+    new.attributes.update(op.attributes)
     return new.result
 
 
@@ -405,6 +405,6 @@ def _make_scatter(state: Localization, op: Operation, values: Sequence[Value]) -
     }
     types = [state.local_type(result) for result in op.results]
     new = Builder.before(op).op("scatter", values, types, properties)
-    new.attributes = dict(op.attributes)
+    new.attributes.update(op.attributes)
     state.move_regions(op, new)
     state.replace(op, new.results)

@@ -243,7 +243,7 @@ class Localization:
         for argument in arguments:
             local = self.local_type(argument)
             self._global.setdefault(argument, argument.type)
-            argument.type = local
+            argument.change_type(local)
 
     def finish(self) -> None:
         """Erase the replaced operations."""

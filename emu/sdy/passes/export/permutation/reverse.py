@@ -61,7 +61,7 @@ def reverse_shards(site: Site, name_of: Callable[[Mesh, str], str]) -> None:
         op.result,
         TensorSharding(name, sharding.dims, sharding.replicated_axes, sharding.unreduced_axes),
     )
-    op.result.type = value.type
+    op.result.change_type(value.type)
     back = Place.after(op).insert(make_reshard(op.result, target, op.location))
     replace_other_uses(op.result, back.result)
     if plan.manual_axes:
