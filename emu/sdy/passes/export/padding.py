@@ -30,7 +30,7 @@ from emu.mlir.text.printer import to_text
 from emu.mlir.types import TensorType, Type, is_static_tensor
 from emu.sdy.dialect.attributes import AllToAllParamList, ListOfAxisRefLists, TensorSharding
 from emu.sdy.dialect.functions import func_result_sharding, function_type
-from emu.sdy.dialect.meshes import find_mesh, get_mesh
+from emu.sdy.dialect.meshes import find_mesh
 from emu.sdy.dialect.shardings import get_sharding, set_sharding
 from emu.sdy.passes.base import FunctionPass, Session
 from emu.sdy.passes.builder import Builder, tensor
@@ -393,33 +393,37 @@ class _Padder:
 
     def _pad_slice(self, op: Operation, operands: list[Value]) -> None:
         """Slice so that the result keeps the padding it needs."""
-        sharding, type_ = get_sharding(op.result), op.result.type
-        even = self._even_type(type_, sharding)
-        if even == type_ or sharding is None or not isinstance(even, TensorType):
+        (value,) = operands
+        even, stored = self._even_type_of(op.result), self._sharding(value)
+        mesh = None if stored is None else find_mesh(self._table, stored.mesh)
+        if stored is None or mesh is None or not isinstance(even, TensorType):
             self._pad_any(op, operands)
             return
-        (value,) = operands
-        starts, limits = ints(op.properties["start_indices"]), ints(op.properties["limit_indices"])
-        new_limits = [start + (size or 0) for start, size in zip(starts, even.shape, strict=True)]
-        stored, mesh = self._sharding(value), get_mesh(self._table, sharding.mesh)
-        for dim, (old, new) in enumerate(zip(limits, new_limits, strict=True)):
-            if old != new and (stored is None or not is_local_slice_dim(op, dim, stored, mesh)):
+        starts, limits, strides = (
+            list(ints(op.properties[name]))
+            for name in ("start_indices", "limit_indices", "strides")
+        )
+        old, kept, new = self._shape(op.operands[0]), tensor(op.result).shape, tensor(value).shape
+        for dim, size in enumerate(even.shape):
+            if size == kept[dim] and old[dim] == new[dim]:
+                continue
+            if not is_local_slice_dim(op, dim, stored, mesh) or size is None:
                 self._session.diagnostics.error(
                     op.location,
                     f"a slice that moves elements of dimension {dim} between shards cannot be "
                     "padded: run sdy-resolve-permutation-factors first",
                 )
                 raise _Unpaddable
-        new_slice = Operation(
-            op.name,
-            [value],
-            [even],
-            properties={**op.properties, "limit_indices": array_of_ints(new_limits)},
-            location=op.location,
-        )
-        kept = self._add(op, new_slice)
-        set_sharding(kept, sharding)
-        self.conversion.replace(op, [kept])
+            limits[dim], strides[dim] = starts[dim] + size, 1
+        bounds = {
+            "limit_indices": array_of_ints(limits),
+            "strides": array_of_ints(strides),
+        }
+        properties = {**op.properties, **bounds}
+        sliced = Operation(op.name, [value], [even], properties=properties, location=op.location)
+        kept_value = self._add(op, sliced)
+        self._copy_sharding(op.result, kept_value)
+        self.conversion.replace(op, [kept_value])
 
     def _pad_pad(self, op: Operation, operands: list[Value]) -> None:
         """Let the padding at the end make the result even."""

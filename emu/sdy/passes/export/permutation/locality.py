@@ -35,11 +35,13 @@ def is_local_slice_dim(op: Operation, dim: int, sharding: TensorSharding, mesh: 
     count = sharding.dims[dim].sharded_size(mesh)
     if count <= 1:
         return True
-    starts, strides = ints(op.properties["start_indices"]), ints(op.properties["strides"])
-    if starts[dim] != 0 or strides[dim] != 1:
-        return False
     size, kept = (tensor(value).shape[dim] for value in (op.operands[0], op.result))
     if size is None or kept is None:
+        return False
+    if size == kept:
+        return True
+    starts, strides = ints(op.properties["start_indices"]), ints(op.properties["strides"])
+    if starts[dim] != 0 or strides[dim] != 1:
         return False
     return size_of_shard(size, count) == size_of_shard(kept, count)
 
