@@ -150,3 +150,45 @@ class TestWrongArguments:
         with pytest.raises(ExceptionGroup) as caught:
             emu.launch(run_twice_in_a_world, 2, args=(LAYER, given))
         assert caught.group_contains(ExecutionError, match="runs on 4 PEs, but this world has 2")
+
+
+PARTIAL = """
+sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<4x3xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}) -> tensor<3xf32> {{
+  %0 = stablehlo.constant dense<1.0> : tensor<f32>
+  %1 = stablehlo.reduce(%a init: %0) applies stablehlo.{name} across dimensions = [0]
+      : (tensor<4x3xf32>, tensor<f32>) -> tensor<3xf32>
+  return %1 : tensor<3xf32>
+}}
+"""
+AS_SHARDY = (
+    "sdy-propagation-pipeline,sdy-insert-explicit-reshards{enable-full-version=true},"
+    "sdy-resolve-permutation-factors,sdy-reshard-to-collectives,sdy-pad-for-divisibility,"
+    "sdy-convert-global-to-local{fix-wrong-results=%s}"
+)
+
+
+class TestPartialResultsOfShardy:
+    """Shardy adds up partial products, and lets every device start from the initial value."""
+
+    @pytest.mark.parametrize("name", ["multiply", "add", "maximum"])
+    def test_right_with_our_corrections(self, name: str) -> None:
+        (a,) = inputs((4, 3), seed=3)
+        kept = {"multiply": a.prod(0), "add": 1 + a.sum(0), "maximum": np.maximum(1, a.max(0))}
+        for passes in ("emu-partition-pipeline", AS_SHARDY % "true"):
+            module = emu.sdy.parse(PARTIAL.format(name=name))
+            (got,) = execute(module, a, passes=passes, check="unsharded")
+            np.testing.assert_allclose(got, kept[name], rtol=1e-5)
+
+    @pytest.mark.parametrize("name", ["multiply", "add"])
+    @pytest.mark.parametrize("check", ["outputs", "unsharded"])
+    def test_found_without_them(self, name: str, check: str) -> None:
+        (a,) = inputs((4, 3), seed=3)
+        module = emu.sdy.parse(PARTIAL.format(name=name), file="partial.mlir")
+        with pytest.raises(MismatchError) as caught:
+            execute(module, a, passes=AS_SHARDY % "false", check=check)
+        finding = caught.value.findings[0]
+        if check == "unsharded":
+            assert finding.what == "stablehlo.reduce"
+            assert finding.location == "partial.mlir:5:24"
+            assert any("sdy.all_reduce" in line for line in finding.made)

@@ -232,7 +232,8 @@ class ManualBody:
             return value
         pairs = shifts(self.site.mesh, axes, offset)
         if not pairs:
-            return build.broadcast(build.zero(tensor(value).element), tensor(value).shape)
+            zero = self.plain.zero(tensor(value).element)
+            return build.broadcast(zero, tensor(value).shape)
         numbers = [device for pair in pairs for device in pair]
         properties: dict[str, Attribute] = {
             "source_target_pairs": DenseElementsAttr.of(numbers, (len(pairs), 2)),
