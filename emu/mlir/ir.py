@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import ClassVar
 
 from emu.mlir.attributes import Attribute, StringAttr
-from emu.mlir.diagnostics import UNKNOWN, Diagnostics, Location
+from emu.mlir.diagnostics import UNKNOWN, Diagnostics, Location, Place
 from emu.mlir.entries import Entries
 from emu.mlir.types import Type
 
@@ -98,7 +98,8 @@ class OpResult(Value):
     __slots__ = ("index", "owner")
 
     def __init__(self, type_: Type, owner: Operation, index: int) -> None:
-        super().__init__(type_)
+        self.type = type_
+        self._uses = {}  # not by super(): there are many
         self.owner = owner
         self.index = index
 
@@ -141,7 +142,6 @@ class Operation:
         results: Results.
         regions: Regions.
         successors: Blocks it may branch to.
-        location: Where it comes from.
         parent: The block that holds it.
         print_function: Makes the text of ``str()``. The printer, which stands above this module,
             puts itself here.
@@ -153,13 +153,13 @@ class Operation:
     """
 
     __slots__ = (
+        "_location",
         "_next",
         "_operands",
         "_order",
         "_previous",
         "attributes",
         "changed",
-        "location",
         "name",
         "parent",
         "properties",
@@ -181,10 +181,10 @@ class Operation:
         attributes: Mapping[str, Attribute] | None = None,
         regions: Iterable[Region] = (),
         successors: Iterable[Block] = (),
-        location: Location = UNKNOWN,
+        location: Location | Place = UNKNOWN,
     ) -> None:
         self.name = name
-        self.location = location
+        self._location = location
         self.changed = True
         self.properties: dict[str, Attribute] = Entries(self, properties)
         self.attributes: dict[str, Attribute] = Entries(self, attributes)
@@ -201,6 +201,19 @@ class Operation:
         self._operands = list(operands)
         for index, value in enumerate(self._operands):
             value._uses[self, index] = None
+
+    @property
+    def location(self) -> Location:
+        """Where it comes from."""
+        # Most are never asked for, and line and column cost more than the rest of the operation.
+        if isinstance(self._location, tuple):
+            text, offset = self._location
+            self._location = text.location(offset)
+        return self._location
+
+    @location.setter
+    def location(self, location: Location) -> None:
+        self._location = location
 
     # Operands
 
@@ -395,7 +408,7 @@ class Operation:
             properties=self.properties,
             attributes=self.attributes,
             successors=self.successors,
-            location=self.location,
+            location=self._location,
         )
         copy.resources = self.resources
         mapping.update(zip(self.results, copy.results, strict=True))

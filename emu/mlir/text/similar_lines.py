@@ -1,0 +1,145 @@
+"""Operations on lines that differ in the names of values only.
+
+The layers of a model repeat the same few lines: ``%7 = stablehlo.add %5, %6 : tensor<8xf32>``, with
+other names each time. The lexer keeps a line that seems to hold one operation in one token. The first
+such line is split and read as any text; those that are like it are made from what it gave. This is
+why a module is read several times as fast as its text could be split into tokens.
+
+A line is kept as a pattern only if reading it has shown that it holds just one operation without
+regions, and that the names in it are those of its result and its operands, in this order. So it may
+say anything; two lines with the same words around their names mean the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from emu.mlir.assembly import Operand
+from emu.mlir.attributes import Attribute
+from emu.mlir.ir import Operation, Value
+from emu.mlir.text.lexer import SourceText
+from emu.mlir.text.scopes import Scopes
+from emu.mlir.types import Type
+
+_NAME = re.compile(r"(%(?:[0-9]+|[A-Za-z_$.\-][\w$.\-]*+)(?:\#[0-9]+)?)", re.ASCII)
+
+
+class Line(NamedTuple):
+    """A line that seems to hold one operation.
+
+    Attributes:
+        words: What stands between the names of values.
+        names: The names, that of the result first.
+        text: The line, without the alias of a location at its end.
+        start: Its offset.
+        end: Offset of its end.
+    """
+
+    words: str
+    names: list[str]
+    text: str
+    start: int
+    end: int
+
+
+class _Pattern(NamedTuple):
+    name: str
+    operand_types: tuple[Type, ...]
+    result_types: tuple[Type, ...]
+    properties: dict[str, Attribute]
+    attributes: dict[str, Attribute]
+
+
+def split_line(token: str, start: int) -> Line:
+    """Take a line apart."""
+    end = start + len(token)
+    if token[-1] == ")":
+        location = token.rfind(" loc(#")
+        if location > 0 and token.find(")", location) == len(token) - 1:
+            token = token[:location]
+    parts = _NAME.split(token)
+    return Line("%".join(parts[::2]), parts[1::2], token, start, end)
+
+
+class SimilarLines:
+    """Patterns of the lines that were read, by their words.
+
+    Args:
+        source: The text.
+        scopes: Names of values.
+    """
+
+    def __init__(self, source: SourceText, scopes: Scopes) -> None:
+        self._source = source
+        self._scopes = scopes
+        self._patterns: dict[str, _Pattern] = {}
+
+    def is_known(self, line: Line) -> bool:
+        """Return whether a line like this one was read before."""
+        return line.words in self._patterns
+
+    def read(self, line: Line) -> Operation | None:
+        """Make the operation of a line, and name its result; None where no line like it is known."""
+        pattern = self._patterns.get(line.words)
+        if pattern is None:
+            return None
+        names = line.names
+        known = self._scopes.values
+        operands: list[Value] = []
+        for number, type_ in enumerate(pattern.operand_types, 1):
+            entries = known.get(names[number])
+            value = entries[0] if entries is not None else None
+            if value is None or value.type is not type_:
+                value = self._scopes.resolve(_operand(line, number), type_)
+            operands.append(value)
+        op = Operation(
+            pattern.name,
+            operands,
+            pattern.result_types,
+            properties=pattern.properties,
+            attributes=pattern.attributes,
+            location=(self._source, line.start + len(names[0]) + _EQUALS),
+        )
+        self._scopes.define(names[0], op.results, line.start)
+        return op
+
+    def learn(self, line: Line, op: Operation, places: Sequence[int]) -> None:
+        """Keep a line as a pattern, if it is one.
+
+        Args:
+            line: The line, which held just this operation.
+            op: The operation.
+            places: Offsets of the names that were looked up while it was read.
+        """
+        found = [match.start() for match in _NAME.finditer(line.text)]
+        named = [line.start + each for each in found[1:]]
+        if (
+            named != list(places)
+            or len(named) != len(op._operands)
+            or not line.words.startswith("% = ")
+            or op.regions
+            or op.successors
+            or len(op.results) != 1
+            or "//" in line.words
+            or " loc(" in line.words
+        ):
+            return
+        self._patterns[line.words] = _Pattern(
+            op.name,
+            tuple([value.type for value in op._operands]),
+            tuple([result.type for result in op.results]),
+            dict(op.properties),
+            dict(op.attributes),
+        )
+
+
+_EQUALS = len(" = ")
+
+
+def _operand(line: Line, number: int) -> Operand:
+    """Return a name of a line as the parser reads operands."""
+    name, _, result = line.names[number].partition("#")
+    places = [match.start() for match in _NAME.finditer(line.text)]
+    return Operand(name, int(result or 0), line.start + places[number])
