@@ -5,9 +5,10 @@ other names each time. The lexer keeps a line that seems to hold one operation i
 such line is split and read as any text; those that are like it are made from what it gave. This is
 why a module is read several times as fast as its text could be split into tokens.
 
-A line is kept as a pattern only if reading it has shown that it holds just one operation without
-regions, and that the names in it are those of its result and its operands, in this order. So it may
-say anything; two lines with the same words around their names mean the same.
+A line is kept as a pattern only if reading it has shown that it holds just one operation, whose
+regions (those of ``reduce … applies stablehlo.add``) use nothing from outside, and that the names in it
+are those of its result and its operands. So it may say anything; two lines with the same words around
+their names mean the same.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import NamedTuple
 
 from emu.mlir.assembly import Operand
 from emu.mlir.attributes import Attribute
-from emu.mlir.ir import Operation, Value
+from emu.mlir.diagnostics import Place
+from emu.mlir.ir import Operation, Region, Value
 from emu.mlir.text.lexer import SourceText
 from emu.mlir.text.scopes import Scopes
 from emu.mlir.types import Type
@@ -50,6 +52,8 @@ class _Pattern(NamedTuple):
     result_types: tuple[Type, ...]
     properties: dict[str, Attribute]
     attributes: dict[str, Attribute]
+    regions: list[Region]
+    order: tuple[int, ...]
 
 
 def split_line(token: str, start: int) -> Line:
@@ -88,19 +92,21 @@ class SimilarLines:
         names = line.names
         known = self._scopes.values
         operands: list[Value] = []
-        for number, type_ in enumerate(pattern.operand_types, 1):
+        for number, type_ in zip(pattern.order, pattern.operand_types, strict=True):
             entries = known.get(names[number])
             value = entries[0] if entries is not None else None
             if value is None or value.type is not type_:
                 value = self._scopes.resolve(_operand(line, number), type_)
             operands.append(value)
+        place = (self._source, line.start + len(names[0]) + _EQUALS)
         op = Operation(
             pattern.name,
             operands,
             pattern.result_types,
             properties=pattern.properties,
             attributes=pattern.attributes,
-            location=(self._source, line.start + len(names[0]) + _EQUALS),
+            regions=[copy_at(region, place) for region in pattern.regions],
+            location=place,
         )
         self._scopes.define(names[0], op.results, line.start)
         return op
@@ -113,17 +119,16 @@ class SimilarLines:
             op: The operation.
             places: Offsets of the names that were looked up while it was read.
         """
-        found = [match.start() for match in _NAME.finditer(line.text)]
-        named = [line.start + each for each in found[1:]]
+        found = [line.start + match.start() for match in _NAME.finditer(line.text)]
         if (
-            named != list(places)
-            or len(named) != len(op._operands)
+            found[1:] != sorted(places)
+            or len(places) != len(op._operands)
             or not line.words.startswith("% = ")
-            or op.regions
             or op.successors
             or len(op.results) != 1
             or "//" in line.words
             or " loc(" in line.words
+            or not _is_closed(op)
         ):
             return
         self._patterns[line.words] = _Pattern(
@@ -132,10 +137,32 @@ class SimilarLines:
             tuple([result.type for result in op.results]),
             dict(op.properties),
             dict(op.attributes),
+            op.regions,
+            tuple([found.index(place) for place in places]),
         )
 
 
 _EQUALS = len(" = ")
+
+
+def _is_closed(op: Operation) -> bool:
+    """Return whether the operations inside use only values from inside, and are where it is."""
+    inside = {value for block in op.walk_blocks() for value in block.arguments}
+    for each in op.walk():
+        if each is not op:
+            if each.location != op.location or not inside.issuperset(each._operands):
+                return False
+            inside.update(each.results)
+    return True
+
+
+def copy_at(region: Region, place: Place) -> Region:
+    """Copy a region; all that is in the copy gets another location."""
+    copy = region.clone({})
+    for block in copy.blocks:
+        for op in block:
+            op._location = place
+    return copy
 
 
 def _operand(line: Line, number: int) -> Operand:
