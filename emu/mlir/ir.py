@@ -186,8 +186,10 @@ class Operation:
         self.name = name
         self._location = location
         self.changed = True
-        self.properties: dict[str, Attribute] = Entries(self, properties)
-        self.attributes: dict[str, Attribute] = Entries(self, attributes)
+        inherent, discardable = Entries(properties or ()), Entries(attributes or ())
+        inherent.owner = discardable.owner = self
+        self.properties: dict[str, Attribute] = inherent
+        self.attributes: dict[str, Attribute] = discardable
         self.results = [OpResult(t, self, i) for i, t in enumerate(result_types)]
         self.regions: list[Region] = []
         for region in regions:

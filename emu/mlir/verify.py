@@ -29,7 +29,11 @@ _NO_TERMINATOR = frozenset({"builtin.module"})
 
 
 def verify(
-    op: Operation, diagnostics: Diagnostics, only: AbstractSet[Operation] | None = None
+    op: Operation,
+    diagnostics: Diagnostics,
+    only: AbstractSet[Operation] | None = None,
+    *,
+    alike: AbstractSet[Operation] = frozenset(),
 ) -> bool:
     """Return whether an operation and all operations in it are valid.
 
@@ -38,8 +42,10 @@ def verify(
         diagnostics: Receives the errors.
         only: Operations to verify, with all that are around them; the others are known to be valid.
             Default: all.
+        alike: Operations that are as valid as others in it, apart from what is around them. Errors of
+            these are not reported again, where one of the others has them. Default: none.
     """
-    return _verify(op, _Run(diagnostics, only))
+    return _verify(op, _Run(diagnostics, only, alike))
 
 
 @dataclass(slots=True)
@@ -49,6 +55,7 @@ class _Run:
     Attributes:
         diagnostics: Receives the errors.
         only: Operations to verify; None for all.
+        alike: Operations that are as valid as others.
         scope: The nearest operation around at which verifiers look, or None.
         valid: What is known of operations that were found valid. Layers of a model repeat the same
             few operations: those that do not differ from one of them are not verified again.
@@ -56,6 +63,7 @@ class _Run:
 
     diagnostics: Diagnostics
     only: AbstractSet[Operation] | None
+    alike: AbstractSet[Operation]
     scope: Operation | None = None
     valid: set[tuple[object, ...]] = field(default_factory=set)
 
@@ -166,6 +174,8 @@ def _structure(op: Operation, run: _Run) -> bool:
         return _holder(op, known, run)
     seen: tuple[object, ...] | None = None
     if not (known.terminator or known.symbol or known.reads_around) and known.name:
+        if op in run.alike and not op.attributes:  # attributes may look at what is around
+            return True
         seen = (
             op.name,
             run.scope,
@@ -185,7 +195,7 @@ def _structure(op: Operation, run: _Run) -> bool:
 
 def _holder(op: Operation, known: OpDefinition, run: _Run) -> bool:
     """Verify an operation with regions, and those in them."""
-    if run.only is not None and op not in run.only:
+    if (run.only is not None and op not in run.only) or (op in run.alike and not op.attributes):
         return True
     if not _entrance(op, known, run.diagnostics):
         return False

@@ -20,7 +20,6 @@ from emu.mlir.ir import Block, Operation, Region, Value
 from emu.mlir.registry import definition, is_defined, known_dialects
 from emu.mlir.text.attribute_parser import AttributeParser
 from emu.mlir.text.lexer import SourceText, is_line, render_all
-from emu.mlir.text.location_parser import HasLocation
 from emu.mlir.text.similar_lines import Line, SimilarLines, split_line
 from emu.mlir.text.scopes import Located, PendingLocation, Scopes
 from emu.mlir.text.token_reader import TokenReader
@@ -91,6 +90,11 @@ class ModuleParser:
         self.resolve = self._scopes.resolve
 
     @property
+    def alike(self) -> set[Operation]:
+        """Operations that equal an earlier one in all but their place, operands and uses."""
+        return set[Operation]().union(*(each.made for each in self._similar.values()))
+
+    @property
     def op_location(self) -> FileLoc:
         """Location of the operation's name."""
         return self._reader.source.location(self._op_start)
@@ -158,7 +162,8 @@ class ModuleParser:
         entry = Block()
         for argument in arguments or ():
             operand, type_ = argument[:2]
-            holder = entry.add_argument(type_, reader.source.location(operand.place))
+            given = argument[3] if len(argument) == 4 else reader.source.location(operand.place)
+            holder = entry.add_argument(type_, given)
             if operand.name in self._scopes.values:
                 reader.fail(
                     f"region entry argument '{operand.name}' is already in use",
@@ -166,8 +171,8 @@ class ModuleParser:
                     notes=(("previously referenced here", self._scopes.places[operand.name]),),
                 )
             self._scopes.define(operand.name, [holder], operand.place)
-            if len(argument) == 4:
-                self._relocate(holder, argument[3])
+            if isinstance(given, PendingLocation):
+                self._locations.deferred.append((holder, given.alias, given.place))
         self._blocks(region, entry, named=bool(arguments))
         for block, place in self._scopes.pop().values():
             del block
@@ -175,12 +180,6 @@ class ModuleParser:
         reader.index += 1
         reader.custom_op = outer
         return region
-
-    def _relocate(self, holder: HasLocation, location: Location) -> None:
-        """Store a location that was read into a stand-in, now or once its alias is defined."""
-        holder.location = location
-        if isinstance(location, PendingLocation):
-            self._locations.deferred.append((holder, location.alias, location.place))
 
     def _blocks(self, region: Region, entry: Block, *, named: bool) -> None:
         """Read blocks up to the closing brace."""

@@ -73,12 +73,16 @@ class SimilarLines:
     Args:
         source: The text.
         scopes: Names of values.
+
+    Attributes:
+        made: Operations that were made from a pattern.
     """
 
     def __init__(self, source: SourceText, scopes: Scopes) -> None:
         self._source = source
         self._scopes = scopes
         self._patterns: dict[str, _Pattern] = {}
+        self.made: set[Operation] = set()
 
     def is_known(self, line: Line) -> bool:
         """Return whether a line like this one was read before."""
@@ -109,6 +113,7 @@ class SimilarLines:
             location=place,
         )
         self._scopes.define(names[0], op.results, line.start)
+        self.made.add(op)
         return op
 
     def learn(self, line: Line, op: Operation, places: Sequence[int]) -> None:
@@ -150,7 +155,11 @@ def _is_closed(op: Operation) -> bool:
     inside = {value for block in op.walk_blocks() for value in block.arguments}
     for each in op.walk():
         if each is not op:
-            if each.location != op.location or not inside.issuperset(each._operands):
+            if (
+                each.attributes  # which may be valid at one place only
+                or each.location != op.location
+                or not inside.issuperset(each._operands)
+            ):
                 return False
             inside.update(each.results)
     return True
