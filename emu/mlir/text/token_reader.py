@@ -205,6 +205,8 @@ class TokenReader:
         while starts[index] < offset and index < len(starts) - 1:
             index += 1
         if starts[index] != offset:
+            # ``0xcomplex`` is split as ``0xc`` and ``omplex``: the rest of the word belongs to it.
+            index += self.tokens[index][:1].isalpha() and index < len(starts) - 1
             end = starts[index]
             tokens, places = fine_tokens(self.source.text, offset, end)
             self.tokens[self.index : index] = tokens[:-1]

@@ -138,8 +138,15 @@ def _run(each: Pass, module: Operation, session: Session) -> None:
         each.run(module, session)
         return
     with indexed(module):
+        # One function's failure does not keep the errors of the others from being reported.
+        failed: PassFailed | None = None
         for op in [op for op in module.body() if op.name == each.anchor]:
-            each.run(op, session)
+            try:
+                each.run(op, session)
+            except PassFailed as failure:
+                failed = failed or failure
+        if failed is not None:
+            raise failed
 
 
 def run_pass(each: Pass, module: Operation, session: Session) -> None:
