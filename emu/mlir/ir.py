@@ -85,12 +85,6 @@ class Value:
         for op, index in self.uses:
             op.set_operand(index, new)
 
-    def replace_uses_where(self, new: Value, chosen: Callable[[Operation, int], bool]) -> None:
-        """Replace the uses by ``new`` for which ``chosen(op, index)`` is true."""
-        for op, index in self.uses:
-            if chosen(op, index):
-                op.set_operand(index, new)
-
 
 class OpResult(Value):
     """A result of an operation."""
@@ -316,11 +310,6 @@ class Operation:
         """Next operation in the block."""
         return self._next
 
-    @property
-    def previous_op(self) -> Operation | None:
-        """Previous operation in the block."""
-        return self._previous
-
     def is_before(self, other: Operation) -> bool:
         """Return whether it comes before another operation of the same block."""
         block = self.parent
@@ -336,14 +325,6 @@ class Operation:
         if self.parent is not None:
             self.parent._unlink(self)
         return self
-
-    def move_before(self, other: Operation) -> None:
-        """Move it before another operation."""
-        block = other.parent
-        if block is None:
-            raise ValueError(f"{other.name} is in no block")
-        self.detach()
-        block.insert_before(other, self)
 
     def erase(self) -> None:
         """Remove it for good; raises ValueError where its results are used."""
@@ -373,22 +354,23 @@ class Operation:
 
         The operation just returned may be erased or moved, the others may not.
         """
-        stack: list[tuple[Operation, Iterator[Operation] | None]] = [(self, None)]
+        if not post_order:
+            yield self
+        stack = [(self, _ops_of(self.regions))]
         while stack:
-            op, inner = stack.pop()
-            if inner is None:
-                if not op.regions:
-                    yield op
+            op, inner = stack[-1]
+            for child in inner:
+                if not child.regions:
+                    yield child
                     continue
-                inner = (each for region in op.regions for b in region.blocks for each in b)
                 if not post_order:
+                    yield child
+                stack.append((child, _ops_of(child.regions)))
+                break
+            else:
+                stack.pop()
+                if post_order:
                     yield op
-            child = next(inner, None)
-            if child is not None:
-                stack.append((op, inner))
-                stack.append((child, None))
-            elif post_order:
-                yield op
 
     def walk_blocks(self) -> Iterator[Block]:
         """Iterate over all blocks inside it, outer before inner."""
@@ -428,6 +410,16 @@ class Operation:
         """Emit ``'name' op message`` at the operation's location; return False."""
         diagnostics.error(self.location, f"'{self.name}' op {message}")
         return False
+
+
+def _ops_of(regions: Iterable[Region]) -> Iterator[Operation]:
+    for region in regions:
+        for block in region.blocks:
+            op = block._first
+            while op is not None:
+                following = op._next
+                yield op
+                op = following
 
 
 class Block:
@@ -491,13 +483,6 @@ class Block:
         op = self._first
         while op is not None:
             following = op._next
-            yield op
-            op = following
-
-    def __reversed__(self) -> Iterator[Operation]:
-        op = self._last
-        while op is not None:
-            following = op._previous
             yield op
             op = following
 

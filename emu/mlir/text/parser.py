@@ -15,13 +15,13 @@ from typing import NoReturn
 
 from emu.mlir.assembly import Argument, Operand
 from emu.mlir.attributes import Attribute
-from emu.mlir.diagnostics import UNKNOWN, Diagnostic, FileLoc, Location, MlirError, Severity
+from emu.mlir.diagnostics import UNKNOWN, Diagnostic, FileLoc, MlirError, Severity
 from emu.mlir.ir import Block, Operation, Region, Value
 from emu.mlir.registry import definition, is_defined, known_dialects
 from emu.mlir.text.attribute_parser import AttributeParser
 from emu.mlir.text.lexer import SourceText, is_line, render_all
-from emu.mlir.text.similar_lines import Line, SimilarLines, split_line
 from emu.mlir.text.scopes import Located, PendingLocation, Scopes
+from emu.mlir.text.similar_lines import Line, SimilarLines, split_line
 from emu.mlir.text.token_reader import TokenReader
 from emu.mlir.types import FunctionType, Type
 
@@ -219,12 +219,16 @@ class ModuleParser:
                 if op is not None:
                     reader.index += 1
                     if len(line.text) < len(token):
-                        self._locations.alias_behind(op, token[len(line.text) + 1 :], start + len(line.text) + 1)
+                        self._locations.alias_behind(
+                            op, token[len(line.text) + 1 :], start + len(line.text) + 1
+                        )
                     append(op)
                     continue
                 self._split_lines(similar)
             line_to_learn = self._new_lines.pop(start, None)
-            append(self._operation() if line_to_learn is None else self._learn(line_to_learn, similar))
+            append(
+                self._operation() if line_to_learn is None else self._learn(line_to_learn, similar)
+            )
 
     def _split_lines(self, similar: SimilarLines) -> None:
         """Split the line that comes next, and of the following ones those that are new too."""

@@ -152,7 +152,7 @@ _EQUALS = len(" = ")
 
 def _is_closed(op: Operation) -> bool:
     """Return whether the operations inside use only values from inside, and are where it is."""
-    inside = {value for block in op.walk_blocks() for value in block.arguments}
+    inside: set[Value] = {value for block in op.walk_blocks() for value in block.arguments}
     for each in op.walk():
         if each is not op:
             if (
