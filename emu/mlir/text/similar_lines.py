@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from emu.mlir.assembly import Operand
 from emu.mlir.attributes import Attribute
-from emu.mlir.diagnostics import Place
+from emu.mlir.diagnostics import FileLoc, Place
 from emu.mlir.ir import Operation, Region, Value
 from emu.mlir.text.lexer import SourceText
 from emu.mlir.text.scopes import Scopes
@@ -32,7 +32,7 @@ class Line(NamedTuple):
     """A line that seems to hold one operation.
 
     Attributes:
-        words: What stands between the names of values.
+        words: What stands between the names of values, and whether the alias of a location follows.
         names: The names, that of the result first.
         text: The line, without the alias of a location at its end.
         start: Its offset.
@@ -54,17 +54,20 @@ class _Pattern(NamedTuple):
     attributes: dict[str, Attribute]
     regions: list[Region]
     order: tuple[int, ...]
+    distance: int  # of the operation's location from the end of the result's name
 
 
 def split_line(token: str, start: int) -> Line:
     """Take a line apart."""
     end = start + len(token)
+    alias = ""
     if token[-1] == ")":
         location = token.rfind(" loc(#")
-        if location > 0 and token.find(")", location) == len(token) - 1:
+        if location > 0 and _ALIAS.match(token, location):
             token = token[:location]
+            alias = _WITH_ALIAS
     parts = _NAME.split(token)
-    return Line("%".join(parts[::2]), parts[1::2], token, start, end)
+    return Line("%".join(parts[::2]) + alias, parts[1::2], token, start, end)
 
 
 class SimilarLines:
@@ -102,7 +105,7 @@ class SimilarLines:
             if value is None or value.type is not type_:
                 value = self._scopes.resolve(_operand(line, number), type_)
             operands.append(value)
-        place = (self._source, line.start + len(names[0]) + _EQUALS)
+        place = (self._source, line.start + len(names[0]) + pattern.distance)
         op = Operation(
             pattern.name,
             operands,
@@ -133,8 +136,15 @@ class SimilarLines:
             or len(op.results) != 1
             or "//" in line.words
             or " loc(" in line.words
+            or not line.words.isascii()
             or not _is_closed(op)
         ):
+            return
+        own, here = op.location, self._source.location(line.start)
+        distance = 0
+        if isinstance(own, FileLoc) and (own.file, own.line) == (here.file, here.line):
+            distance = own.column - here.column - len(line.names[0])
+        elif op.regions or not line.words.endswith(_WITH_ALIAS):
             return
         self._patterns[line.words] = _Pattern(
             op.name,
@@ -144,15 +154,20 @@ class SimilarLines:
             dict(op.attributes),
             op.regions,
             tuple([found.index(place) for place in places]),
+            distance,
         )
 
 
-_EQUALS = len(" = ")
+_ALIAS = re.compile(r" loc\(#loc[0-9]*\)\Z", re.ASCII)
+_WITH_ALIAS = "\n"  # which no line holds
 
 
 def _is_closed(op: Operation) -> bool:
     """Return whether the operations inside use only values from inside, and are where it is."""
-    inside: set[Value] = {value for block in op.walk_blocks() for value in block.arguments}
+    arguments = [value for block in op.walk_blocks() for value in block.arguments]
+    if any(value.location != op.location for value in arguments):
+        return False
+    inside: set[Value] = set(arguments)
     for each in op.walk():
         if each is not op:
             if (
@@ -168,7 +183,10 @@ def _is_closed(op: Operation) -> bool:
 def copy_at(region: Region, place: Place) -> Region:
     """Copy a region; all that is in the copy gets another location."""
     copy = region.clone({})
+    text, offset = place
     for block in copy.blocks:
+        for argument in block.arguments:
+            argument.location = text.location(offset)
         for op in block:
             op._location = place
     return copy
