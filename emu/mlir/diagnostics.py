@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,17 @@ class FusedLoc(Location):
 
 
 UNKNOWN = UnknownLoc()
+
+
+class HasPlaces(Protocol):
+    """A text that knows the location of each offset."""
+
+    def location(self, offset: int) -> Location:
+        """Return the location."""
+
+
+Place = tuple[HasPlaces, int]
+"""A text and an offset: a location that nobody has asked for yet."""
 
 
 def fused(locations: Iterable[Location]) -> Location:

@@ -34,7 +34,8 @@ def is_trivially_dead(op: Operation) -> bool:
 
     Terminators and symbols are kept even if they make nothing that is used.
     """
-    if any(result.has_uses for result in op.results):
-        return False
+    for result in op.results:  # not by any(): propagation asks for every operation in every round
+        if result.has_uses:
+            return False
     known = definition(op.name)
     return not known.terminator and not known.symbol and is_effect_free(op)

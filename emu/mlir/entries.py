@@ -17,17 +17,13 @@ class HasChanged(Protocol):
 class Entries(dict[str, Attribute]):
     """Attributes by name. Whatever changes them sets ``owner.changed``.
 
-    Args:
-        owner: The operation.
-        entries: What it holds at first.
+    Attributes:
+        owner: The operation, which sets itself here: an ``__init__`` would cost more than the dict.
     """
 
     __slots__ = ("owner",)
 
-    def __init__(self, owner: HasChanged, entries: Mapping[str, Attribute] | None = None) -> None:
-        if entries:
-            super().__init__(entries)
-        self.owner = owner
+    owner: HasChanged
 
     def __setitem__(self, name: str, value: Attribute) -> None:
         if self.get(name) is not value:

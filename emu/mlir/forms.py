@@ -181,7 +181,7 @@ class Operands(Piece):
             draft.operands += p.operands()
 
     def write(self, w: OpPrinter, op: Operation) -> None:  # noqa: D102  # see Piece
-        w.operands(op.operands)
+        w.operands(op._operands)
         if self.comma:
             w.write(",")
 
@@ -194,13 +194,15 @@ class Attributes(Piece):
 
     def __init__(self, written: tuple[str, ...], defaults: Mapping[str, Attribute]) -> None:
         self.written = written
+        self.known = frozenset(written)
         self.defaults = dict(defaults)
 
     def read(self, p: OpParser, draft: Draft) -> None:  # noqa: D102  # see Piece
         draft.take(p.optional_attr_dict())
 
     def write(self, w: OpPrinter, op: Operation) -> None:  # noqa: D102  # see Piece
-        if op.attributes or op.properties:
+        # Most operations have nothing to write here, which a comparison of sets tells soonest.
+        if op.attributes or not op.properties.keys() <= self.known:
             silent = tuple(n for n, v in self.defaults.items() if op.properties.get(n) == v)
             w.attr_dict(op, elide=self.written + silent)
 
@@ -304,8 +306,13 @@ class _SameType(TypePiece):
         draft.result_types = [first]
 
     def short(self, op: Operation) -> list[Type] | None:
-        types = {value.type for value in (*op.operands, *op.results)}
-        return [op.results[0].type] if len(types) == len(op.results) == 1 else None
+        if len(op.results) != 1:
+            return None
+        type_ = op.results[0].type
+        for value in op._operands:
+            if value.type is not type_ and value.type != type_:
+                return None
+        return [type_]
 
 
 class _TupleType(Piece):

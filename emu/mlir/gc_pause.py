@@ -20,4 +20,10 @@ def paused_collection() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
+            if not gc.get_freeze_count():
+                # All that was made here is young, and the next allocation would visit it: a fifth of
+                # the time of a parse. This moves it to the oldest generation, at no cost. (Not where
+                # the program has frozen objects of its own: they would be unfrozen.)
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import ClassVar
 
 from emu.mlir.attributes import Attribute, StringAttr
-from emu.mlir.diagnostics import UNKNOWN, Diagnostics, Location
+from emu.mlir.diagnostics import UNKNOWN, Diagnostics, Location, Place
 from emu.mlir.entries import Entries
 from emu.mlir.types import Type
 
@@ -85,12 +85,6 @@ class Value:
         for op, index in self.uses:
             op.set_operand(index, new)
 
-    def replace_uses_where(self, new: Value, chosen: Callable[[Operation, int], bool]) -> None:
-        """Replace the uses by ``new`` for which ``chosen(op, index)`` is true."""
-        for op, index in self.uses:
-            if chosen(op, index):
-                op.set_operand(index, new)
-
 
 class OpResult(Value):
     """A result of an operation."""
@@ -98,7 +92,8 @@ class OpResult(Value):
     __slots__ = ("index", "owner")
 
     def __init__(self, type_: Type, owner: Operation, index: int) -> None:
-        super().__init__(type_)
+        self.type = type_
+        self._uses = {}  # not by super(): there are many
         self.owner = owner
         self.index = index
 
@@ -141,7 +136,6 @@ class Operation:
         results: Results.
         regions: Regions.
         successors: Blocks it may branch to.
-        location: Where it comes from.
         parent: The block that holds it.
         print_function: Makes the text of ``str()``. The printer, which stands above this module,
             puts itself here.
@@ -153,13 +147,13 @@ class Operation:
     """
 
     __slots__ = (
+        "_location",
         "_next",
         "_operands",
         "_order",
         "_previous",
         "attributes",
         "changed",
-        "location",
         "name",
         "parent",
         "properties",
@@ -181,13 +175,15 @@ class Operation:
         attributes: Mapping[str, Attribute] | None = None,
         regions: Iterable[Region] = (),
         successors: Iterable[Block] = (),
-        location: Location = UNKNOWN,
+        location: Location | Place = UNKNOWN,
     ) -> None:
         self.name = name
-        self.location = location
+        self._location = location
         self.changed = True
-        self.properties: dict[str, Attribute] = Entries(self, properties)
-        self.attributes: dict[str, Attribute] = Entries(self, attributes)
+        inherent, discardable = Entries(properties or ()), Entries(attributes or ())
+        inherent.owner = discardable.owner = self
+        self.properties: dict[str, Attribute] = inherent
+        self.attributes: dict[str, Attribute] = discardable
         self.results = [OpResult(t, self, i) for i, t in enumerate(result_types)]
         self.regions: list[Region] = []
         for region in regions:
@@ -201,6 +197,19 @@ class Operation:
         self._operands = list(operands)
         for index, value in enumerate(self._operands):
             value._uses[self, index] = None
+
+    @property
+    def location(self) -> Location:
+        """Where it comes from."""
+        # Most are never asked for, and line and column cost more than the rest of the operation.
+        if isinstance(self._location, tuple):
+            text, offset = self._location
+            self._location = text.location(offset)
+        return self._location
+
+    @location.setter
+    def location(self, location: Location) -> None:
+        self._location = location
 
     # Operands
 
@@ -301,11 +310,6 @@ class Operation:
         """Next operation in the block."""
         return self._next
 
-    @property
-    def previous_op(self) -> Operation | None:
-        """Previous operation in the block."""
-        return self._previous
-
     def is_before(self, other: Operation) -> bool:
         """Return whether it comes before another operation of the same block."""
         block = self.parent
@@ -321,14 +325,6 @@ class Operation:
         if self.parent is not None:
             self.parent._unlink(self)
         return self
-
-    def move_before(self, other: Operation) -> None:
-        """Move it before another operation."""
-        block = other.parent
-        if block is None:
-            raise ValueError(f"{other.name} is in no block")
-        self.detach()
-        block.insert_before(other, self)
 
     def erase(self) -> None:
         """Remove it for good; raises ValueError where its results are used."""
@@ -358,22 +354,23 @@ class Operation:
 
         The operation just returned may be erased or moved, the others may not.
         """
-        stack: list[tuple[Operation, Iterator[Operation] | None]] = [(self, None)]
+        if not post_order:
+            yield self
+        stack = [(self, _ops_of(self.regions))]
         while stack:
-            op, inner = stack.pop()
-            if inner is None:
-                if not op.regions:
-                    yield op
+            op, inner = stack[-1]
+            for child in inner:
+                if not child.regions:
+                    yield child
                     continue
-                inner = (each for region in op.regions for b in region.blocks for each in b)
                 if not post_order:
+                    yield child
+                stack.append((child, _ops_of(child.regions)))
+                break
+            else:
+                stack.pop()
+                if post_order:
                     yield op
-            child = next(inner, None)
-            if child is not None:
-                stack.append((op, inner))
-                stack.append((child, None))
-            elif post_order:
-                yield op
 
     def walk_blocks(self) -> Iterator[Block]:
         """Iterate over all blocks inside it, outer before inner."""
@@ -395,7 +392,7 @@ class Operation:
             properties=self.properties,
             attributes=self.attributes,
             successors=self.successors,
-            location=self.location,
+            location=self._location,
         )
         copy.resources = self.resources
         mapping.update(zip(self.results, copy.results, strict=True))
@@ -413,6 +410,16 @@ class Operation:
         """Emit ``'name' op message`` at the operation's location; return False."""
         diagnostics.error(self.location, f"'{self.name}' op {message}")
         return False
+
+
+def _ops_of(regions: Iterable[Region]) -> Iterator[Operation]:
+    for region in regions:
+        for block in region.blocks:
+            op = block._first
+            while op is not None:
+                following = op._next
+                yield op
+                op = following
 
 
 class Block:
@@ -476,13 +483,6 @@ class Block:
         op = self._first
         while op is not None:
             following = op._next
-            yield op
-            op = following
-
-    def __reversed__(self) -> Iterator[Operation]:
-        op = self._last
-        while op is not None:
-            following = op._previous
             yield op
             op = following
 

@@ -53,26 +53,29 @@ def parse(
     source = SourceText(text, file)
     try:
         _check_unicode(source)
-        module = _read(source, allow_unregistered, names)
+        module, alike = _read(source, allow_unregistered, names)
     except MlirError as error:
         for each in error.diagnostics:
             received.emit(each)
         raise
     if verify:
         start = len(received.emitted)
-        if not verify_operation(module, received):
+        # Where a line is wrong, those that are like it are too: the second time, all are reported.
+        if not verify_operation(module, Diagnostics(), alike=alike) and not verify_operation(
+            module, received
+        ):
             raise _error(received.emitted[start:], source)
     return module
 
 
 def _read(
     source: SourceText, allow_unregistered: bool, names: dict[Value, str] | None
-) -> Operation:
+) -> tuple[Operation, set[Operation]]:
     parser: ModuleParser | None = None
     with paused_collection():
         try:
             parser = ModuleParser(source, allow_unregistered=allow_unregistered, names=names)
-            return parser.module()
+            return parser.module(), parser.alike
         except MlirError as error:
             # Errors of nested attributes were gathered on the way: the text must show them all.
             raise _error(error.diagnostics, source) from None

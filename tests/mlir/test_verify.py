@@ -186,7 +186,8 @@ def move_out_of_its_region(module: Operation) -> None:
 
 
 def move_up(module: Operation) -> None:
-    named(module, "stablehlo.if").move_before(named(module, "stablehlo.tanh"))
+    func = named(module, "func.func")
+    func.body().insert_before(func.body().first, named(module, "stablehlo.if").detach())
 
 
 def erase(module: Operation) -> None:

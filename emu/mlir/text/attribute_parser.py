@@ -456,6 +456,7 @@ class AttributeParser:
         reader.expect(open_)
         depth = 1
         while depth:
+            reader.split_line()
             token = reader.tokens[reader.index]
             if not token:
                 reader.fail(f"expected '{close}'")

@@ -8,7 +8,7 @@ There are two ways to split a text. *Coarse* tokens, which the parser reads, hav
 attributes (``tensor<4xf32>``, ``dense<[1, 2]>``, ``#sdy.sharding<@mesh, [{"x"}]>``) in one piece, so
 that the parser can look them up in a table of those it has met. Only a new one is split into *fine*
 tokens (MLIR's own) and parsed. A bracketed text that is not balanced is split finely at once, and
-gives MLIR's errors.
+gives MLIR's errors. A line that seems to hold one operation is one token too (``similar_lines``).
 """
 
 from __future__ import annotations
@@ -52,6 +52,14 @@ _COARSE = re.compile(
     rf"|{_PLAIN}",
     re.ASCII,
 )
+# A line that begins with the name of a result, up to a character with which an operation can end,
+# where the next line begins as an operation, or ends the block.
+_LINES = re.compile(
+    rf"\n[ \t]*+({_VALUE} = (?:call @|[a-z_]\w*+\.[\w.]++|\"[^\"\n]*+\"\()[^\n]*+)"
+    r"(?<=[>)}\w])(?=\n[ \t\n]*+(?:[%}]|(?:\w++\.)?return\b))"
+    rf"|{_COARSE.pattern}",
+    re.ASCII,
+)
 _FINE = re.compile(rf"{_VALUE}|{_IDENTIFIER}|{_PLAIN}", re.ASCII)
 
 
@@ -59,8 +67,9 @@ def _scan(pattern: re.Pattern[str], text: str, start: int, end: int) -> tuple[li
     matches = list(pattern.finditer(text, start, end))
     if text.find("//", start, end) >= 0:
         matches = [m for m in matches if not m[0].startswith("//")]
-    tokens = [m[0] for m in matches]
-    starts = [m.start() for m in matches]
+    # The only group of a pattern is a line, without the line's end before it.
+    tokens = [m[m.lastindex or 0] for m in matches]
+    starts = [m.start(m.lastindex or 0) for m in matches]
     # The end is an empty token: no comparison with a punctuation or a first
     # character succeeds there.
     tokens.append("")
@@ -68,9 +77,19 @@ def _scan(pattern: re.Pattern[str], text: str, start: int, end: int) -> tuple[li
     return tokens, starts
 
 
-def coarse_tokens(text: str) -> tuple[list[str], list[int]]:
-    """Split a text into coarse tokens; return them and their offsets."""
-    return _scan(_COARSE, text, 0, len(text))
+def line_tokens(text: str) -> tuple[list[str], list[int]]:
+    """Split a text into lines with one operation and coarse tokens; return them and their offsets."""
+    return _scan(_LINES, text, 0, len(text))
+
+
+def coarse_tokens(text: str, start: int, end: int) -> tuple[list[str], list[int]]:
+    """Split a part of a text into coarse tokens; return them and their offsets."""
+    return _scan(_COARSE, text, start, end)
+
+
+def is_line(token: str) -> bool:
+    """Return whether a token is a line; it begins with "%" then."""
+    return " " in token
 
 
 def coarse_token(text: str, start: int, end: int) -> str:

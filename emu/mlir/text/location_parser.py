@@ -59,6 +59,15 @@ class LocationParser:
             return alias
         return None
 
+    def alias_behind(self, owner: HasLocation, token: str, place: int) -> None:
+        """Store the location whose alias ``loc(#name)`` stands behind an operation."""
+        name = token[5:-1]
+        alias = self._aliases.get(name)
+        if isinstance(alias, Location):
+            owner.location = alias
+        else:
+            self.deferred.append((owner, name, place))
+
     def trailing_location(self, owner: HasLocation) -> None:
         """Read ``loc(…)`` behind an operation or argument, if it comes, and store it there.
 
@@ -67,11 +76,7 @@ class LocationParser:
         reader = self._reader
         token = reader.tokens[reader.index]
         if token[:5] == "loc(#":
-            alias = self._aliases.get(token[5:-1])
-            if isinstance(alias, Location):
-                owner.location = alias
-            else:
-                self.deferred.append((owner, token[5:-1], reader.starts[reader.index]))
+            self.alias_behind(owner, token, reader.starts[reader.index])
             reader.index += 1
         elif token == "loc":
             # `loc(#name)` with blanks in it, which the lexer does not join to one token.

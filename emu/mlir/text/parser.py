@@ -15,18 +15,19 @@ from typing import NoReturn
 
 from emu.mlir.assembly import Argument, Operand
 from emu.mlir.attributes import Attribute
-from emu.mlir.diagnostics import UNKNOWN, Diagnostic, FileLoc, Location, MlirError, Severity
+from emu.mlir.diagnostics import UNKNOWN, Diagnostic, FileLoc, MlirError, Severity
 from emu.mlir.ir import Block, Operation, Region, Value
 from emu.mlir.registry import definition, is_defined, known_dialects
 from emu.mlir.text.attribute_parser import AttributeParser
-from emu.mlir.text.lexer import SourceText, render_all
-from emu.mlir.text.location_parser import HasLocation
+from emu.mlir.text.lexer import SourceText, is_line, render_all
 from emu.mlir.text.scopes import Located, PendingLocation, Scopes
+from emu.mlir.text.similar_lines import Line, SimilarLines, split_line
 from emu.mlir.text.token_reader import TokenReader
 from emu.mlir.types import FunctionType, Type
 
 _DEFAULT_DIALECTS = {"func.func": "func", "builtin.module": "builtin"}
 _MOST_RESULTS = 1 << 32
+_LINES_AT_ONCE = 32
 _WORD_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 
 
@@ -55,6 +56,8 @@ class ModuleParser:
         self._resources: str | None = None
         self._op_start = 0
         self._default_dialects = ["builtin"]
+        self._similar: dict[str, SimilarLines] = {}  # by the default dialect, which they depend on
+        self._new_lines: dict[int, Line] = {}
         # What dialects call (`OpParser`). Bound once: a method that forwards would cost each call.
         self.here = reader.here
         self.error = reader.error
@@ -85,6 +88,11 @@ class ModuleParser:
         self.optional_attr_dict_with_keyword = attributes.optional_attr_dict_with_keyword
         self.optional_location = self._locations.optional_location
         self.resolve = self._scopes.resolve
+
+    @property
+    def alike(self) -> set[Operation]:
+        """Operations that equal an earlier one in all but their place, operands and uses."""
+        return set[Operation]().union(*(each.made for each in self._similar.values()))
 
     @property
     def op_location(self) -> FileLoc:
@@ -154,7 +162,8 @@ class ModuleParser:
         entry = Block()
         for argument in arguments or ():
             operand, type_ = argument[:2]
-            holder = entry.add_argument(type_, reader.source.location(operand.place))
+            given = argument[3] if len(argument) == 4 else reader.source.location(operand.place)
+            holder = entry.add_argument(type_, given)
             if operand.name in self._scopes.values:
                 reader.fail(
                     f"region entry argument '{operand.name}' is already in use",
@@ -162,8 +171,8 @@ class ModuleParser:
                     notes=(("previously referenced here", self._scopes.places[operand.name]),),
                 )
             self._scopes.define(operand.name, [holder], operand.place)
-            if len(argument) == 4:
-                self._relocate(holder, argument[3])
+            if isinstance(given, PendingLocation):
+                self._locations.deferred.append((holder, given.alias, given.place))
         self._blocks(region, entry, named=bool(arguments))
         for block, place in self._scopes.pop().values():
             del block
@@ -171,12 +180,6 @@ class ModuleParser:
         reader.index += 1
         reader.custom_op = outer
         return region
-
-    def _relocate(self, holder: HasLocation, location: Location) -> None:
-        """Store a location that was read into a stand-in, now or once its alias is defined."""
-        holder.location = location
-        if isinstance(location, PendingLocation):
-            self._locations.deferred.append((holder, location.alias, location.place))
 
     def _blocks(self, region: Region, entry: Block, *, named: bool) -> None:
         """Read blocks up to the closing brace."""
@@ -196,13 +199,62 @@ class ModuleParser:
     def _block_body(self, block: Block) -> None:
         reader = self._reader
         append = block.append
+        default = self._default_dialects[-1]
+        similar = self._similar.get(default)
+        if similar is None:
+            similar = self._similar[default] = SimilarLines(reader.source, self._scopes)
         while True:
             token = reader.tokens[reader.index]
             if token == "}" or token[:1] == "^" or not token:
                 if not token:
                     reader.wrong_token("expected operation name in quotes")
                 return
-            append(self._operation())
+            if token[0] != "%":
+                append(self._operation())
+                continue
+            start = reader.starts[reader.index]
+            if is_line(token):
+                line = split_line(token, start)
+                op = similar.read(line)
+                if op is not None:
+                    reader.index += 1
+                    if len(line.text) < len(token):
+                        self._locations.alias_behind(
+                            op, token[len(line.text) + 1 :], start + len(line.text) + 1
+                        )
+                    append(op)
+                    continue
+                self._split_lines(similar)
+            line_to_learn = self._new_lines.pop(start, None)
+            append(
+                self._operation() if line_to_learn is None else self._learn(line_to_learn, similar)
+            )
+
+    def _split_lines(self, similar: SimilarLines) -> None:
+        """Split the line that comes next, and of the following ones those that are new too."""
+        seen: set[str] = set()
+
+        def is_kept(token: str, start: int) -> bool:
+            line = split_line(token, start)
+            if line.words in seen or similar.is_known(line):
+                return True
+            seen.add(line.words)
+            self._new_lines[start] = line
+            return False
+
+        reader = self._reader
+        is_kept(reader.tokens[reader.index], reader.starts[reader.index])
+        reader.split_lines(_LINES_AT_ONCE, is_kept)
+
+    def _learn(self, line: Line, similar: SimilarLines) -> Operation:
+        """Read an operation; keep the line as a pattern if that was all of it."""
+        reader = self._reader
+        places = self._scopes.looked_up = []
+        op = self._operation()
+        self._scopes.looked_up = None
+        if reader.starts[reader.index - 1] < line.end <= reader.starts[reader.index]:
+            similar.learn(line, op, places)
+        return op
 
     def _labelled_block(self, region: Region) -> None:
         reader = self._reader
@@ -275,6 +327,7 @@ class ModuleParser:
         reader = self._reader
         names: list[tuple[str, int, int]] = []
         while True:
+            reader.split_line()
             token, start = reader.tokens[reader.index], reader.starts[reader.index]
             if token[:1] != "%" or token == "%":
                 reader.wrong_token("expected valid ssa identifier")

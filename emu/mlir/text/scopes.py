@@ -58,6 +58,7 @@ class Scopes:
         undefined: Values that were used but not yet defined, and where.
         blocks: Blocks of each open region, by name, with the places of their labels.
         forward_blocks: Those that were named but not yet defined.
+        looked_up: Is filled with the offsets of the names that ``resolve`` is asked for, unless None.
     """
 
     def __init__(self, reader: TokenReader, kept: dict[Value, str] | None = None) -> None:
@@ -67,6 +68,7 @@ class Scopes:
         self.values: dict[str, list[Value | None]] = {}
         self.places: dict[str, int] = {}
         self.undefined: dict[Value, int] = {}
+        self.looked_up: list[int] | None = None
         self._names: list[str] = []
         self._announced = 0  # results that were used but not yet defined, with those between
         self.blocks: list[dict[str, tuple[Block, int]]] = []
@@ -119,6 +121,8 @@ class Scopes:
             type_: The type that the operation expects it to have.
         """
         name, number, place = operand
+        if self.looked_up is not None:
+            self.looked_up.append(place)
         entries = self.values.get(name)
         if entries is None:
             return self._forward(operand, type_, [])

@@ -9,7 +9,15 @@ from typing import NoReturn, TypeVar
 from emu.mlir.assembly import Operand
 from emu.mlir.diagnostics import Diagnostic, FileLoc, MlirError, Severity
 from emu.mlir.literals import integer_of, unescape
-from emu.mlir.text.lexer import SourceText, coarse_token, coarse_tokens, fine_tokens, render
+from emu.mlir.text.lexer import (
+    SourceText,
+    coarse_token,
+    coarse_tokens,
+    fine_tokens,
+    is_line,
+    line_tokens,
+    render,
+)
 
 _T = TypeVar("_T")
 
@@ -46,7 +54,7 @@ class TokenReader:
 
     def __init__(self, source: SourceText) -> None:
         self.source = source
-        self.tokens, self.starts = coarse_tokens(source.text)
+        self.tokens, self.starts = line_tokens(source.text)
         self.index = 0
         self.custom_op: str | None = None
         self.frames: list[tuple[list[str], list[int], int]] = []
@@ -128,7 +136,36 @@ class TokenReader:
             code = (line if comment < 0 else line[:comment]).rstrip(" \t\r")
         self.fail(message, line_start + len(code) if code else start)
 
-    # Fine tokens of a coarse one
+    # Tokens of a line, and fine tokens of a coarse one
+
+    def split_lines(self, count: int, is_kept: Callable[[str, int], bool]) -> None:
+        """Split the next token and those of the following ones that are lines and not to be kept.
+
+        Args:
+            count: How many tokens to look at. Each call moves all tokens behind, so one by one would
+                cost the square of their number.
+            is_kept: Whether a line, given its offset too, stays one token.
+        """
+        tokens: list[str] = []
+        starts: list[int] = []
+        first, end = self.index, min(self.index + count, len(self.tokens) - 1)
+        for index in range(first, end):
+            token, start = self.tokens[index], self.starts[index]
+            if token[0] == "%" and is_line(token) and not (index > first and is_kept(token, start)):
+                parts, places = coarse_tokens(self.source.text, start, start + len(token))
+                tokens += parts[:-1]
+                starts += places[:-1]
+            else:
+                tokens.append(token)
+                starts.append(start)
+        self.tokens[first:end] = tokens
+        self.starts[first:end] = starts
+
+    def split_line(self) -> None:
+        """Split the next token if it is a line."""
+        token = self.tokens[self.index]
+        if token[:1] == "%" and is_line(token):
+            self.split_lines(1, lambda _token, _start: True)
 
     def enter(self) -> None:
         """Start to read inside the next token, which is a bracketed one."""
@@ -318,6 +355,9 @@ class TokenReader:
         token = self.tokens[index]
         if token[:1] != "%" or token == "%":
             return None
+        if is_line(token):
+            self.split_line()
+            token = self.tokens[index]
         place = self.starts[index]
         following = self.tokens[index + 1]
         if following[:1] == "#" and following[1:].isdigit():

@@ -300,7 +300,7 @@ class _Constants:
 
     def _move_up(self, op: Operation, block: Block) -> None:
         first = block.first
-        if op.parent is block and (first is op or op.previous_op in self._owned):
+        if op.parent is block and (first is op or op._previous in self._owned):
             return
         op.detach()
         block.insert_before(first, op)

@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from functools import lru_cache
 from typing import ClassVar
 
 from emu.mlir.attributes import Attribute
@@ -355,10 +356,16 @@ class TensorShardingPerValue(SdyAttribute):
         if self.shardings[index] == sharding:
             return self
         shardings = self.shardings
-        return TensorShardingPerValue((*shardings[:index], sharding, *shardings[index + 1 :]))
+        return shared_per_value((*shardings[:index], sharding, *shardings[index + 1 :]))
 
     def _body(self) -> str:
         return f"<[{stripped_list(self.shardings)}]>"
+
+
+@lru_cache(maxsize=1 << 14)
+def shared_per_value(shardings: tuple[TensorSharding, ...]) -> TensorShardingPerValue:
+    """Return shardings per value; equal ones are one object, which tables find by its identity."""
+    return TensorShardingPerValue(shardings)
 
 
 @dataclass(frozen=True, slots=True)

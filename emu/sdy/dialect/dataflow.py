@@ -27,7 +27,12 @@ from enum import Enum
 
 from emu.mlir.ir import Block, BlockArgument, Operation, OpResult, Use, Value
 from emu.mlir.registry import definition
-from emu.sdy.dialect.attributes import ManualAxes, TensorSharding, TensorShardingPerValue
+from emu.sdy.dialect.attributes import (
+    ManualAxes,
+    TensorSharding,
+    TensorShardingPerValue,
+    shared_per_value,
+)
 from emu.sdy.dialect.names import SHARDING
 from emu.sdy.dialect.tensors import add_free_axes, erase_manual_axes, open_shardings_with
 
@@ -164,7 +169,7 @@ def set_edge_owner_shardings(
     """Set the shardings that ``edge_owner_shardings`` returns."""
     if op.name not in _BODIES:
         if shardings and not arguments:
-            op.attributes[SHARDING] = TensorShardingPerValue(tuple(shardings))
+            op.attributes[SHARDING] = shared_per_value(tuple(shardings))
         return
     name = "in_shardings" if arguments else "out_shardings"
     if arguments and op.name == _MANUAL:
@@ -173,7 +178,7 @@ def set_edge_owner_shardings(
         shardings = [
             add_free_axes(old, new, axes) for old, new in zip(outer, shardings, strict=True)
         ]
-    op.properties[name] = TensorShardingPerValue(tuple(shardings))
+    op.properties[name] = shared_per_value(tuple(shardings))
 
 
 def _per_value(op: Operation, name: str) -> tuple[TensorSharding, ...]:

@@ -17,6 +17,7 @@ from emu.sdy.dialect.attributes import (
     OpShardingRule,
     TensorSharding,
     TensorShardingPerValue,
+    shared_per_value,
 )
 from emu.sdy.dialect.dataflow import (
     DATA_FLOW_OPS,
@@ -146,7 +147,7 @@ def set_shardings(
     if isinstance(shardings, TensorShardingPerValue):
         op.attributes[SHARDING] = shardings
     elif shardings:
-        op.attributes[SHARDING] = TensorShardingPerValue(tuple(shardings))
+        op.attributes[SHARDING] = shared_per_value(tuple(shardings))
 
 
 def replace_sharding_at(op: Operation, index: int, sharding: TensorSharding) -> None:
@@ -158,12 +159,10 @@ def replace_sharding_at(op: Operation, index: int, sharding: TensorSharding) -> 
     if isinstance(stored, TensorShardingPerValue):
         op.attributes[SHARDING] = stored.with_sharding(index, sharding)
     elif len(op.results) == 1:
-        op.attributes[SHARDING] = TensorShardingPerValue((sharding,))
+        op.attributes[SHARDING] = shared_per_value((sharding,))
     else:
         types = [result.type for result in op.results]
-        op.attributes[SHARDING] = TensorShardingPerValue(
-            open_shardings_with(types, index, sharding)
-        )
+        op.attributes[SHARDING] = shared_per_value(open_shardings_with(types, index, sharding))
 
 
 def get_or_create_sharding(
@@ -196,7 +195,7 @@ def fully_closed_like(
         closed = fully_closed_shardings([value.type for value in of], mesh)
     else:
         raise ValueError("values alone do not tell the mesh: mesh is None")
-    return TensorShardingPerValue(closed)
+    return shared_per_value(closed)
 
 
 def remove_sharding_rules(op: Operation) -> None:

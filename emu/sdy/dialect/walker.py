@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from emu.mlir.attributes import ArrayAttr, Attribute, DictAttr
 from emu.mlir.ir import Operation, Value
-from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
+from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue, shared_per_value
 from emu.sdy.dialect.dataflow import is_data_flow_op
 from emu.sdy.dialect.functions import func_result_sharding, set_func_result_sharding
 from emu.sdy.dialect.names import SHARDING
@@ -109,7 +109,7 @@ def _process_property(
 ) -> None:
     old = op.properties.get(name)
     if isinstance(old, TensorShardingPerValue) and old.shardings:
-        new = TensorShardingPerValue(tuple(_transformed(old.shardings, values, transform)))
+        new = shared_per_value(tuple(_transformed(old.shardings, values, transform)))
         if change:
             op.properties[name] = new
 

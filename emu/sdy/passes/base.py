@@ -185,7 +185,7 @@ def _verify_changes(each: Pass, module: Operation, session: Session) -> None:
     known = session.verified is not None and each.marks_changes
     if known and not changed and around == session.verified:
         return
-    only = concerned_by(changed) if known and around == session.verified else None
+    only = concerned_by(module, changed) if known and around == session.verified else None
     if not verify(module, session.diagnostics, only):
         session.verified = None
         raise PassFailed(f"the module failed to verify after {each.name}")

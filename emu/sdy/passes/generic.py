@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from emu.mlir.attributes import (
     Attribute,
+    BoolAttr,
+    DenseArrayAttr,
+    DenseElementsAttr,
     DialectAttr,
+    IntegerAttr,
     RawAttr,
     StringAttr,
 )
@@ -17,7 +22,7 @@ from emu.mlir.registry import definition, known_dialects
 from emu.mlir.symbols import symbol_references
 from emu.mlir.transforms.cse import eliminate_common_subexpressions
 from emu.mlir.transforms.rewriting import rewrite_greedily
-from emu.sdy.dialect.attributes import TensorSharding, TensorShardingPerValue
+from emu.sdy.dialect.attributes import OpShardingRule, TensorSharding, TensorShardingPerValue
 from emu.sdy.dialect.canonicalize import canonicalization_patterns
 from emu.sdy.passes.base import ModulePass, Session
 
@@ -87,6 +92,17 @@ def _leaf_symbols(attribute: Attribute) -> Iterator[str]:
             yield name.strip('"')
 
 
+# Those that most operations have, and those that may be large.
+_WITHOUT_SYMBOLS = frozenset(
+    {IntegerAttr, BoolAttr, DenseArrayAttr, DenseElementsAttr, OpShardingRule}
+)
+
+
+@lru_cache(maxsize=1 << 12)
+def _symbols_in(attribute: Attribute) -> frozenset[str]:
+    return frozenset(symbol_references(attribute, _leaf_symbols))
+
+
 def _may_hold_symbols(op: Operation) -> bool:
     """Return whether an operation is unknown, so that names inside it may be local to it."""
     return (
@@ -132,6 +148,8 @@ class SymbolDce(ModulePass, name="symbol-dce"):
                     "can't reliable compute symbol uses",
                 )
                 raise PassFailed(f"{self.name}: {op.name} may be a symbol table")
-            for attribute in (*op.properties.values(), *op.attributes.values()):
-                names.update(symbol_references(attribute, _leaf_symbols))
+            for entries in (op.properties, op.attributes):
+                for attribute in entries.values():
+                    if type(attribute) not in _WITHOUT_SYMBOLS:
+                        names.update(_symbols_in(attribute))
         return names

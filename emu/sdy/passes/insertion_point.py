@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from emu.mlir.diagnostics import Location
@@ -51,6 +52,13 @@ def location_of(value: Value) -> Location:
     return value.owner.location
 
 
+def replace_uses_where(value: Value, new: Value, chosen: Callable[[Operation], bool]) -> None:
+    """Replace the uses of a value by ``new`` in the operations for which ``chosen(op)`` is true."""
+    for op, index in value.uses:
+        if chosen(op):
+            op.set_operand(index, new)
+
+
 def replace_other_uses(value: Value, new: Value) -> None:
     """Replace all uses of a value by ``new``, except those by the operation that defines it."""
-    value.replace_uses_where(new, lambda op, _index: op is not new.defining_op)
+    replace_uses_where(value, new, lambda op: op is not new.defining_op)

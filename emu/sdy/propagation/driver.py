@@ -189,7 +189,9 @@ class Driver:
         for block in self.module.regions[0].blocks:
             for op in block:
                 for inner in op.walk():
-                    worklist.push(inner)
+                    # Those known from an earlier round as having no rule have nothing to give.
+                    if inner not in self._without_rule or inner.name in _EDGES:
+                        worklist.push(inner)
         worklist.reverse()
         while worklist:
             op = worklist.pop()
@@ -474,6 +476,7 @@ class Driver:
 
 
 _MOST_LOSSES = 100
+_EDGES = frozenset({"sdy.data_flow_edge", "sdy.func_data_flow_edge", "sdy.propagation_barrier"})
 
 
 def _axis_count(sharding: TensorSharding) -> int:

@@ -104,7 +104,9 @@ def test_operations_that_no_change_concerns_stay_valid_or_invalid(seed, pipeline
             held[name] = rng.choice([UnitAttr(), *rng.choice(ops).properties.values()])
         changed = changed_operations(module)
         assert op in changed or held.get(name) is kept
-        verdicts = [verify(module, Diagnostics(), only) for only in (None, concerned_by(changed))]
+        verdicts = [
+            verify(module, Diagnostics(), only) for only in (None, concerned_by(module, changed))
+        ]
         if op.parent_op is None or op.parent_op.name != "builtin.module" or op.name == "func.func":
             assert verdicts[0] == verdicts[1], (each, op, name)
         entries = dict(held)

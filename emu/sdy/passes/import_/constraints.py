@@ -21,7 +21,7 @@ from emu.sdy.dialect.shardings import (
     shardable_value,
 )
 from emu.sdy.passes.base import ModulePass, Session
-from emu.sdy.passes.insertion_point import Place, replace_other_uses
+from emu.sdy.passes.insertion_point import Place, replace_other_uses, replace_uses_where
 from emu.sdy.propagation.origins import SourceTracker
 from emu.sdy.rules import get_or_create
 
@@ -60,7 +60,7 @@ def _apply_constraint_op(constraint: Operation, session: Session, tracker: Sourc
     if tail is not None:
         last = tail
 
-        def later(user: Operation, _: int) -> bool:
+        def later(user: Operation) -> bool:
             return (
                 user is not constraint
                 and user.name != "func.return"
@@ -68,7 +68,7 @@ def _apply_constraint_op(constraint: Operation, session: Session, tracker: Sourc
                 and last.is_before(user)
             )
 
-        source.replace_uses_where(tail.result, later)
+        replace_uses_where(source, tail.result, later)
 
     def moved() -> Operation:
         constraint.detach()  # first: it may be the operation right after the source

@@ -81,8 +81,8 @@ def localize_manual_computation(state: Localization, op: Operation) -> None:
     terminator = block.terminator
     # The operations are moved, not converted: the walk of the pass visits them afterwards.
     for inner in block.operations:
-        if inner is not terminator:
-            inner.move_before(op)
+        if inner is not terminator and op.parent is not None:
+            op.parent.insert_before(op, inner.detach())
     for argument, value in zip(block.arguments, values, strict=True):
         state.substitute(argument, value)
     state.replace(op, terminator.operands)
