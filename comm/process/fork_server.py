@@ -40,6 +40,10 @@ class ForkServer:
         """Return the two ends of a pipe for one PE's result."""
         return self._context.Pipe(duplex=False)
 
+    def channel(self) -> tuple[Any, Any]:
+        """Return the two ends of a connection for orders and replies."""
+        return self._context.Pipe(duplex=True)
+
     def start(self, pe: int, make: Callable[[], Start]) -> Any:
         """Start one PE; its ``Start`` must be made while the process is being started.
 

@@ -59,6 +59,7 @@ from emu.kernels.core import cache_folder
 from emu.kernels.core.environment import usable_cores
 
 T = TypeVar("T")
+L = TypeVar("L", bound="Launch")
 
 _GRACE_S = 0.7
 _COMPILING_GRACE_S = 20.0
@@ -101,6 +102,34 @@ def launch(
         KeyboardInterrupt: Ctrl-C; all PEs were stopped.
         CacheFolderError: Others can write into the folder of compiled kernels; nothing was started.
     """
+    world, call, chosen = prepare(Launch, fn, n_pes, args, kwargs, options, fields)
+    try:
+        with serving.launching():
+            world.start(call, chosen.poison, chosen.preload)
+            world.watch()
+    except BaseException:
+        world.stop(INTERRUPTED, "the launcher was interrupted")
+        world.finish_stopping()
+        raise
+    finally:
+        world.close()
+    return world.results()
+
+
+def prepare(
+    kind: type[L],
+    fn: Callable[..., Any],
+    n_pes: int,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None,
+    options: LaunchOptions | None,
+    fields: Mapping[str, Any],
+) -> tuple[L, RemoteCall, LaunchOptions]:
+    """Check the arguments of a launch; return the world to be started, its call and its settings.
+
+    Raises:
+        ArgumentError: An argument breaks a rule; nothing was started.
+    """
     if options is not None and not isinstance(options, LaunchOptions):
         raise ArgumentError(f"options must be an emu.LaunchOptions or None, but got {options!r}")
     given: dict[str, Any] = {**fields}
@@ -117,18 +146,7 @@ def launch(
     cache_folder.check()
     layout = Layout(n_pes=n_pes, heap_bytes=chosen.heap_size)
     segment = Segment.create(layout, link=chosen.link)
-    world = _Launch(segment, chosen.timeout, chosen.prefix_output, Input(stdin))
-    try:
-        with serving.launching():
-            world.start(call, chosen.poison, chosen.preload)
-            world.watch()
-    except BaseException:
-        world.stop(INTERRUPTED, "the launcher was interrupted")
-        world.finish_stopping()
-        raise
-    finally:
-        world.close()
-    return world.results()
+    return kind(segment, chosen.timeout, chosen.prefix_output, Input(stdin)), call, chosen
 
 
 def _check_where() -> None:
@@ -139,7 +157,7 @@ def _check_where() -> None:
         )
 
 
-class _Launch:
+class Launch:
     """The processes of one world, with their results, errors and ends so far."""
 
     def __init__(self, segment: Segment, timeout: float, prefix: bool, given: Input) -> None:
@@ -174,12 +192,14 @@ class _Launch:
             receive, send = server.pipe()
             out_read, out_write = os.pipe()
             err_read, err_write = os.pipe()
+            channel = self._open_channel(server, pe)
             make = partial(
                 self._start_of,
                 pe,
                 send,
                 out_write,
                 err_write,
+                channel=channel,
                 cores=cores,
                 call=call,
                 poison=poison,
@@ -189,6 +209,8 @@ class _Launch:
                     process = server.start(pe, partial(make, given, environment=variables))
             finally:
                 send.close()
+                if channel is not None:
+                    channel.close()
                 os.close(out_write)
                 os.close(err_write)
                 self._output.add(pe, out_read, sys.stdout)
@@ -198,6 +220,10 @@ class _Launch:
             self._selector.register(receive, selectors.EVENT_READ, ("result", pe))
             self._selector.register(process.sentinel, selectors.EVENT_READ, ("end", pe))
         self._input.begin()
+
+    def _open_channel(self, server: ForkServer, pe: int) -> Any:
+        """Return the PE's end of a channel for orders; None where a PE makes one call."""
+        return None
 
     def _start_of(
         self, pe: int, results: Any, out: int, err: int, given: int | None, **rest: Any
@@ -217,11 +243,16 @@ class _Launch:
 
     def watch(self) -> None:
         """Serve the PEs until each has ended."""
+        self.watch_until(lambda: False)
+        self._output.drain()
+
+    def watch_until(self, is_done: Callable[[], bool]) -> None:
+        """Serve the PEs until something is done, or each has ended."""
         compiled = compiling.Watch(self._segment)
         progress = Progress(self._segment, [p.pid for p in self._processes], self._timeout)
         tick = max(_SHORTEST_TICK_S, min(_TICK_S, self._timeout / 8))
         next_check = time.monotonic() + tick
-        while len(self._ended) < self._n_pes:
+        while len(self._ended) < self._n_pes and not is_done():
             self._serve(max(0.0, min(next_check, self._kill_at) - time.monotonic()))
             now = time.monotonic()
             if now >= self._kill_at:
@@ -233,18 +264,23 @@ class _Launch:
                     self._stop_deadlock()
         if compiled.anything_compiled():
             serving.note_compiled()
-        self._output.drain()
 
     def _serve(self, wait: float) -> None:
         for key, _ in self._selector.select(wait):
             kind, pe = key.data[:2]
             if kind == "result":
                 self._receive(pe)
+            elif kind == "reply":
+                self._receive_reply(pe)
             elif kind == "end":
-                self._receive(pe)  # the message may be there still
+                self._receive_reply(pe)  # the messages may be there still
+                self._receive(pe)
                 self._end(pe)
             else:
                 self._output.read(key)
+
+    def _receive_reply(self, pe: int) -> None:
+        """Receive what a PE has sent through its channel, if it has one."""
 
     def _receive(self, pe: int) -> None:
         source = self._connections[pe]

@@ -38,6 +38,8 @@ class Start:
     cores: int
     call: RemoteCall
     results: Any
+    channel: Any
+    """Connection through which orders come, the first argument of the call; None: there is none."""
     stdin: Any
     stdout: Any
     stderr: Any
@@ -120,6 +122,7 @@ def _block_stop() -> None:
 
 def _run(start: Start) -> object:
     from emu.comm.memory.heap import register
+    from emu.comm.process.orders import Orders
     from emu.comm.watchdog.compiling import report_to
     from emu.comm.world.current import set_world
     from emu.comm.world.linked import make_world
@@ -129,6 +132,8 @@ def _run(start: Start) -> object:
     world = make_world(start.segment, me, start.pe, poison=start.poison)
     set_world(world)
     function, args, kwargs = start.call.load()
+    if start.channel is not None:
+        args = (Orders(start.channel, start.segment.block(start.pe)), *args)
     value = function(*args, **kwargs)
     world.finish()
     return value

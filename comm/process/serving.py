@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from multiprocessing import forkserver, process
 from typing import Any
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a session that is collected as garbage may end inside
 _launches = 0
 _outdated = False
 _replaced: list[int] = []

@@ -32,7 +32,7 @@ class WorldDevice:
         """Return the values of all members of a group, in its order."""
         if list(group) == [self.process]:
             return [value]
-        rows = self._group(group).all_gather(_bytes(value))
+        rows = self.group(group).all_gather(_bytes(value))
         return [row.view(value.dtype).reshape(value.shape) for row in rows]
 
     def permute(self, value: Array, pairs: Sequence[tuple[int, int]]) -> Array | None:
@@ -41,14 +41,15 @@ class WorldDevice:
         if self.process not in members:
             return None
         places = {process: place for place, process in enumerate(members)}
-        moved = self._group(members).permute(
+        moved = self.group(members).permute(
             _bytes(value), [(places[a], places[b]) for a, b in pairs]
         )
         if not any(target == self.process for _, target in pairs):
             return None
         return moved.view(value.dtype).reshape(value.shape)
 
-    def _group(self, members: Sequence[int]) -> Group:
+    def group(self, members: Sequence[int]) -> Group:
+        """Return the group of processes, in their order; this one is among them."""
         count = self.n_replicas * self.n_partitions
         if any(not 0 <= member < count for member in members):
             raise EvaluationError(f"a collective names processes {list(members)} of {count}")

@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from types import TracebackType
+from typing import Any, Literal, Self, overload
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-import emu.sdy.execution.whole  # noqa: F401  # handlers of sdy operations
-from emu.comm.process.launch import launch
 from emu.comm.process.launch_options import LaunchOptions
 from emu.comm.world.current import current
+from emu.comm.world.world import World
 from emu.kernels.core.messages import shown
-from emu.mlir.arguments import check_module
+from emu.mlir.arguments import check_flag, check_module
 from emu.mlir.attributes import IntegerAttr
 from emu.mlir.ir import Operation
+from emu.sdy.execution.arguments import (
+    Input,
+    check_choice,
+    check_count,
+    check_custom_calls,
+    check_donated,
+    check_inputs,
+    with_mesh,
+)
+from emu.sdy.execution.arrays import DeviceArray, PerDevice
 from emu.sdy.execution.comparison import Verdict, compare_results, compare_values
 from emu.sdy.execution.device import WorldDevice
 from emu.sdy.execution.errors import ExecutionError, MismatchError
+from emu.sdy.execution.local_program import PATHS, BoundLocalProgram, LocalProgram, Path
+from emu.sdy.execution.memory import Buffer, copy_all
 from emu.sdy.execution.partitioned import (
     DEFAULT_PIPELINE,
-    NUMBER,
-    PROBE,
     Partitioned,
     main_function,
     partition,
 )
-from emu.sdy.execution.shards import Placement
+from emu.sdy.execution.resident import ResidentPEs
+from emu.sdy.execution.shards import Placement, box
 from emu.sdy.execution.trace import Recorder, Values
 from emu.stablehlo.reference import evaluate
-from emu.stablehlo.reference.devices import Device, SingleDevice
-from emu.stablehlo.reference.dtypes import dtype_of
+from emu.stablehlo.reference.custom_calls import registered_calls
+from emu.stablehlo.reference.devices import SingleDevice
 from emu.stablehlo.reference.scope import CustomCall
 from emu.stablehlo.reference.values import Array
 
@@ -39,47 +51,19 @@ Check = Literal["outputs", "unsharded"]
 _CHECKS = (None, "outputs", "unsharded")
 
 
-@dataclass(frozen=True)
-class _Work:
-    """What every PE needs to run its part."""
-
-    local: Operation
-    inputs: tuple[Placement, ...]
-    function: str
-    custom_calls: Mapping[str, CustomCall] = field(default_factory=dict)
-
-    def run(self, device: Device, shards: Sequence[Array]) -> tuple[list[Array], Values]:
-        """Run the program of one device on its shards; return the results and what probes saw."""
-        values: Values = {}
-
-        def probe(op: Operation, value: Array) -> Sequence[Array]:
-            number = op.attributes[NUMBER]
-            assert isinstance(number, IntegerAttr)
-            values.setdefault(number.value, []).append([value])
-            return ()
-
-        calls = {**self.custom_calls, PROBE: probe}
-        found = evaluate(
-            self.local, *shards, function=self.function, device=device, custom_calls=calls
-        )
-        return found, values
-
-
-def _run_on_pe(work: _Work, wholes: Sequence[Array]) -> tuple[list[Array], Values]:
-    """Run one device's part in a PE; return its shards of the results and what its probes saw."""
-    world = current()
-    assert world is not None
-    device = WorldDevice(world, 1, world.n_pes)
-    shards = [p.shard(x, world.my_pe) for p, x in zip(work.inputs, wholes, strict=True)]
-    return work.run(device, shards)
-
-
 class Executable:
     """A partitioned program that can be called.
+
+    Its PEs start at the first call and stay for the calls that follow. They end with :meth:`close`, at the
+    end of a ``with`` block, when the program is collected as garbage, at the end of this process, and
+    when a call fails: the next call then starts others.
 
     Attributes:
         partitioned: The program of one device, and where inputs and results are.
         check: What is compared with the whole program: "outputs", "unsharded" or None.
+        path: "compiled" or "reference".
+        donated: Numbers of the donated inputs.
+        n_replicas: Number of replicas.
         verdict: Outcome of the comparison after the last call; None without one.
     """
 
@@ -90,39 +74,99 @@ class Executable:
         passes: str = DEFAULT_PIPELINE,
         check: Check | None = None,
         custom_calls: Mapping[str, CustomCall] | None = None,
+        mesh: Mapping[str, int] | str | None = None,
+        n_pes: int | None = None,
+        replicas: int | None = None,
+        donate: Sequence[int] = (),
+        path: Path = "compiled",
     ) -> None:
-        if check not in _CHECKS:
-            raise ExecutionError(
-                f"check must be None, 'outputs' or 'unsharded', but is {shown(check)}"
-            )
+        check_choice("check", check, _CHECKS)
+        check_choice("path", path, PATHS)
+        module = check_module(module)
+        if mesh is not None:
+            module = with_mesh(module, mesh)
         self.check = check
+        self.path = path
         self.verdict: Verdict | None = None
+        self.donated = check_donated(module, main_function(module), donate)
+        self.n_replicas = _replicas(module, replicas)
         probed = check == "unsharded"
-        self.partitioned: Partitioned = partition(check_module(module), passes, probed=probed)
-        self._work = _Work(
+        self.partitioned: Partitioned = partition(module, passes, probed=probed)
+        if n_pes is not None and check_count("n_pes", n_pes) != self.n_devices:
+            raise ExecutionError(
+                f"n_pes must be the number of devices of the program, {self.n_devices}, but is {n_pes}"
+            )
+        if check is not None and self.n_replicas > 1:
+            raise ExecutionError("check must be None for a program of several replicas")
+        self._calls = {**registered_calls(module), **check_custom_calls(custom_calls)}
+        self._program = LocalProgram.of(
             self.partitioned.local,
-            self.partitioned.inputs,
             str(main_function(self.partitioned.local).symbol_name),
-            dict(custom_calls or {}),
+            (self.partitioned.inputs, self.partitioned.results),
+            self._calls,
+            path=path,
+            donated=self.donated,
         )
+        self._alone: BoundLocalProgram | None = None
+        self._in_worlds: WeakKeyDictionary[World, BoundLocalProgram] = WeakKeyDictionary()
+        self._resident: ResidentPEs | None = None
+        self._lock = threading.RLock()
 
     @property
     def n_devices(self) -> int:
         """Number of devices, and so of PEs, that the program runs on."""
-        return self.partitioned.n_devices
+        return self.partitioned.n_devices * self.n_replicas
 
-    def __call__(self, *inputs: Array, options: LaunchOptions | None = None) -> list[Array]:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the PEs; the next call starts others."""
+        with self._lock:
+            resident, self._resident = self._resident, None
+            if resident is not None:
+                resident.close()
+
+    # --- calls -----------------------------------------------------------------------------
+
+    @overload
+    def __call__(
+        self, *inputs: Any, options: LaunchOptions | None = None, gather: Literal[True] = True
+    ) -> list[Array]: ...
+
+    @overload
+    def __call__(
+        self, *inputs: Any, options: LaunchOptions | None = None, gather: Literal[False]
+    ) -> list[DeviceArray]: ...
+
+    def __call__(
+        self, *inputs: Any, options: LaunchOptions | None = None, gather: bool = True
+    ) -> list[Array] | list[DeviceArray]:
         """Run the program.
 
-        Called by a process that is no PE, it launches as many PEs as the program has devices; called by
+        Called by a process that is no PE, it runs on as many PEs as the program has devices; called by
         every PE of a world of that size, it runs there, and each gets the whole results.
 
         Args:
-            *inputs: One array per parameter of ``main``, of its global shape and of its dtype.
-            options: Settings of the launch. Default: those of ``emu.LaunchOptions()``.
+            *inputs: One per parameter of ``main``: an array (NumPy's, or any with ``__array__`` or
+                DLPack's methods) of its global shape and of its dtype, which is sharded; an
+                ``emu.sdy.PerDevice``, or a list of arrays, with the shard of each device; a result of
+                an earlier call with ``gather=False``; or a number for a scalar.
+            options: Settings of the launch; others than those of the running PEs start new ones. Default:
+                those of the running PEs, or of ``emu.LaunchOptions()``.
+            gather: Whether to bring the results to this process. False leaves each shard on its PE: the
+                results are handles, which the next call takes as they are. Default: True.
 
         Returns:
-            The results, of their global shapes.
+            The results, of their global shapes; those of the first replica.
 
         Raises:
             ExecutionError: An argument does not fit; nothing was started.
@@ -130,59 +174,188 @@ class Executable:
             EvaluationError: An operation cannot be evaluated.
             ExceptionGroup: As of ``emu.launch``.
         """
-        wholes = self._checked(inputs)
-        if current() is not None:
-            return self._in_world(wholes)
-        if self.n_devices == 1:
-            per_device = [self._work.run(SingleDevice(), wholes)]
-        else:
-            per_device = launch(
-                _run_on_pe, self.n_devices, args=(self._work, wholes), options=options
+        check_flag("gather", gather)
+        if options is not None and not isinstance(options, LaunchOptions):
+            raise ExecutionError(
+                f"options must be an emu.LaunchOptions or None, but is {shown(options)}"
             )
-        results = self._assembled([found for found, _ in per_device])
+        given = check_inputs(inputs, self.partitioned.inputs, self.n_devices)
+        if not gather and self.check is not None:
+            raise ExecutionError("gather must be True for a program that is checked")
+        here = current()
+        if here is not None:
+            if not gather:
+                raise ExecutionError("gather must be True inside of a world")
+            return self._in_world(here, given)
+        with self._lock:
+            if self.n_devices == 1:
+                values, found = self._in_process(given)
+            else:
+                values, found = self._on_pes(given, options)
+        for index in self.donated:
+            donated = given[index]
+            if isinstance(donated, DeviceArray):
+                donated.donate()
+        if not gather:
+            return found
+        results = self._gathered(found)
         if self.check is not None:
-            self._compare(wholes, results, [values for _, values in per_device])
+            self._compare([_whole(p, x) for p, x in self._placed(given)], results, values)
         return results
 
-    def _checked(self, inputs: Sequence[Array]) -> list[Array]:
-        placements = self.partitioned.inputs
-        if len(inputs) != len(placements):
-            raise ExecutionError(
-                f"the program takes {len(placements)} inputs, but got {len(inputs)}"
+    def _placed(self, given: Sequence[Input]) -> list[tuple[Placement, Input]]:
+        return list(zip(self.partitioned.inputs, given, strict=True))
+
+    def _partition(self, device: int) -> int:
+        """Return which shard a device has: all replicas have the same."""
+        return device % self.partitioned.n_devices
+
+    def _in_process(self, given: Sequence[Input]) -> tuple[list[Values], list[DeviceArray]]:
+        """Run a program of one device."""
+        if self._alone is None:
+            self._alone = self._program.bind(SingleDevice())
+        inputs = [self._shard(p, x, 0) for p, x in self._placed(given)]
+        for index in self.donated:  # the program may overwrite it, but not what is the caller's
+            if not isinstance(given[index], DeviceArray):
+                inputs[index] = np.array(inputs[index])
+        outputs = self._alone.new_outputs()
+        values = self._alone(inputs, outputs)
+        pairs = zip(self.partitioned.results, outputs, strict=True)
+        return [values], [DeviceArray(placement, [x]) for placement, x in pairs]
+
+    def _shard(self, placement: Placement, value: Input, device: int) -> Array:
+        if isinstance(value, np.ndarray):
+            return placement.shard(value, self._partition(device), copy=False)
+        parts = value.shards if isinstance(value, PerDevice) else value.parts
+        return parts[device]
+
+    # --- PEs that stay ---------------------------------------------------------------------
+
+    def _on_pes(
+        self, given: Sequence[Input], options: LaunchOptions | None
+    ) -> tuple[list[Values], list[DeviceArray]]:
+        resident = self._started(options)
+        try:
+            inputs = self._stored(resident, given)
+            forms = self._program.results
+            outputs = resident.memory.take([_nbytes(*form) for form in forms])
+            values = resident.run(inputs, outputs)
+        except BaseException:
+            if not resident.session.is_open:
+                self._resident = None
+            raise
+        devices = range(self.n_devices)
+        found = [
+            DeviceArray(placement, [buffer.on(pe, *form) for pe in devices], buffer)
+            for placement, buffer, form in zip(
+                self.partitioned.results, outputs, forms, strict=True
             )
-        found = []
-        for index, (value, placement) in enumerate(zip(inputs, placements, strict=True)):
-            array = np.asarray(value)
-            dtype = dtype_of(placement.type.element)
-            if array.shape != placement.type.shape or array.dtype != dtype:
-                raise ExecutionError(
-                    f"input {index} must be {placement.type}, but is {array.dtype}{list(array.shape)}"
-                )
-            found.append(array)
+        ]
+        return values, found
+
+    def _started(self, options: LaunchOptions | None) -> ResidentPEs:
+        there = self._resident
+        if there is not None and there.session.is_open and options in (None, there.options):
+            return there
+        self.close()
+        chosen = LaunchOptions() if options is None else options
+        self._resident = ResidentPEs(self._program, self.n_devices, self.n_replicas, chosen)
+        return self._resident
+
+    def _stored(
+        self, resident: ResidentPEs, given: Sequence[Input]
+    ) -> list[tuple[Buffer, tuple[int, ...] | None]]:
+        """Bring the inputs to the PEs; return where they are."""
+        memory = resident.memory
+        there = [
+            x.buffer
+            if isinstance(x, DeviceArray) and x.buffer is not None and x.buffer.memory is memory
+            and _is_same_place(x.placement, p)
+            else None
+            for p, x in self._placed(given)
+        ]  # fmt: skip
+        forms = self._program.inputs
+        sizes = [_nbytes(*form) for form, known in zip(forms, there, strict=True) if known is None]
+        fresh = iter(memory.take(sizes))
+        found: list[tuple[Buffer, tuple[int, ...] | None]] = []
+        copies: list[tuple[Array, Array]] = []
+        for index, (placement, value) in enumerate(self._placed(given)):
+            known = there[index]
+            if known is not None:
+                found.append((known, None))
+                continue
+            buffer, owners = next(fresh), self._owners(index, placement, value)
+            for pe in sorted(set(owners)):
+                target = buffer.on(pe, *forms[index])
+                copies += self._copies(placement, value, pe, target)
+            found.append((buffer, owners))
+        copy_all(copies)
         return found
 
-    def _assembled(self, per_device: Sequence[Sequence[Array]]) -> list[Array]:
-        devices = range(len(per_device))
-        return [
-            placement.assemble([found[index] for found in per_device], devices)
-            for index, placement in enumerate(self.partitioned.results)
-        ]
+    def _owners(self, index: int, placement: Placement, value: Input) -> tuple[int, ...]:
+        """Return which PE's memory each PE reads an input from: equal shards are stored once."""
+        devices = range(self.n_devices)
+        if not isinstance(value, np.ndarray) or index in self.donated:
+            return tuple(devices)
+        first: dict[tuple[int, ...], int] = {}
+        return tuple(first.setdefault(placement.starts(self._partition(d)), d) for d in devices)
 
-    def _in_world(self, wholes: Sequence[Array]) -> list[Array]:
-        world = current()
-        assert world is not None
-        if world.n_pes != self.n_devices:
+    def _copies(
+        self, placement: Placement, value: Input, pe: int, target: Array
+    ) -> list[tuple[Array, Array]]:
+        """Return what to copy (target, source) for a shard; clear what reaches beyond the tensor."""
+        if isinstance(value, DeviceArray) and not _is_same_place(value.placement, placement):
+            value = value.numpy()
+        if not isinstance(value, np.ndarray):
+            return [(target, self._shard(placement, value, pe))]
+        part = placement.part(value, self._partition(pe))
+        if part.shape != target.shape:
+            target[...] = np.zeros((), target.dtype)
+        return [(box(target, (0,) * part.ndim, part.shape), part)]
+
+    # --- results ---------------------------------------------------------------------------
+
+    def _gathered(self, found: Sequence[DeviceArray]) -> list[Array]:
+        if self.n_devices == 1:
+            return [each.parts[0] for each in found]
+        wholes, copies = [], []
+        for each in found:
+            whole = np.empty(each.shape, each.dtype)
+            seen = set()
+            for device in range(self.partitioned.n_devices):
+                starts = each.placement.starts(device)
+                # The first device that holds a part decides where several hold it.
+                if starts not in seen:
+                    seen.add(starts)
+                    target = each.placement.part(whole, device)
+                    copies.append(
+                        (target, box(each.parts[device], (0,) * target.ndim, target.shape))
+                    )
+            wholes.append(whole)
+        copy_all(copies)
+        return wholes
+
+    def _in_world(self, here: World, given: Sequence[Input]) -> list[Array]:
+        """Run the program as one of the PEs of a world."""
+        if here.n_pes != self.n_devices:
             raise ExecutionError(
-                f"the program runs on {self.n_devices} PEs, but this world has {world.n_pes}"
+                f"the program runs on {self.n_devices} PEs, but this world has {here.n_pes}"
             )
         if self.check is not None:
             raise ExecutionError("check must be None inside of a world: call from a single process")
-        found, _ = _run_on_pe(self._work, wholes)
-        device = WorldDevice(world, 1, world.n_pes)
-        everyone = range(world.n_pes)
+        device = WorldDevice(here, self.n_replicas, self.partitioned.n_devices)
+        bound = self._in_worlds.get(here)
+        if bound is None:
+            bound = self._in_worlds[here] = self._program.bind(device)
+        inputs = [
+            np.array(self._shard(p, x, here.my_pe), order="C") for p, x in self._placed(given)
+        ]
+        outputs = bound.new_outputs()
+        bound(inputs, outputs)
+        devices = range(self.partitioned.n_devices)
         return [
-            placement.assemble(device.gather(x, everyone), everyone)
-            for placement, x in zip(self.partitioned.results, found, strict=True)
+            placement.assemble(device.gather(x, range(here.n_pes))[: len(devices)], devices)
+            for placement, x in zip(self.partitioned.results, outputs, strict=True)
         ]
 
     def _compare(
@@ -195,7 +368,7 @@ class Executable:
             whole,
             *wholes,
             function=str(main_function(whole).symbol_name),
-            custom_calls=self._work.custom_calls,
+            custom_calls=self._calls,
             observer=recorder,
         )
         verdict = compare_results(self.partitioned, expected, results)
@@ -210,14 +383,51 @@ class Executable:
             raise MismatchError(str(verdict.findings[0]), verdict.findings)
 
 
+def _nbytes(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> int:
+    return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+
+
+def _is_same_place(a: Placement, b: Placement) -> bool:
+    """Return whether devices hold the same parts of two arrays."""
+    if a == b:
+        return True
+    if a.type != b.type or a.local_shape != b.local_shape:
+        return False
+    count = max(a.mesh.total_size, b.mesh.total_size)
+    try:
+        return all(a.starts(device) == b.starts(device) for device in range(count))
+    except ValueError:  # a device is in one of the meshes only
+        return False
+
+
+def _whole(placement: Placement, value: Input) -> Array:
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, PerDevice):
+        return placement.assemble(value.shards, range(len(value.shards)))
+    return value.numpy()
+
+
+def _replicas(module: Operation, replicas: int | None) -> int:
+    if replicas is not None:
+        return check_count("replicas", replicas)
+    found = module.attributes.get("mhlo.num_replicas")
+    return found.value if isinstance(found, IntegerAttr) and found.value > 0 else 1
+
+
 def compile(
     module: Operation,
     *,
     passes: str = DEFAULT_PIPELINE,
     check: Check | None = None,
     custom_calls: Mapping[str, CustomCall] | None = None,
+    mesh: Mapping[str, int] | str | None = None,
+    n_pes: int | None = None,
+    replicas: int | None = None,
+    donate: Sequence[int] = (),
+    path: Path = "compiled",
 ) -> Executable:
-    """Partition a module, and return what runs it.
+    """Partition a module, compile it, and return what runs it.
 
     Args:
         module: A module of ``emu.sdy.parse`` or ``emu.sdy.from_jax``; it is left as it is.
@@ -227,26 +437,62 @@ def compile(
             differs. Default: neither.
         custom_calls: Functions ``(operation, *arrays) -> arrays`` by the name of the custom call's
             target. Default: none.
+        mesh: Axes and sizes, ``{"x": 2, "y": 4}`` or ``"x=2,y=4"``, in the place of the module's
+            only mesh, whose axes it must have, or as ``@mesh`` of a module that has none. Default: the
+            module's.
+        n_pes: Number of PEs, which must be that of the devices: for programs that want to be sure.
+            Default: as many.
+        replicas: Number of replicas, each of which runs on all devices of the mesh. They get the
+            same inputs, but for those given per device. Default: the module's ``mhlo.num_replicas``, or 1.
+        donate: Numbers of inputs whose memory a call may use for other values, beside those that the
+            attributes ``jax.buffer_donor`` and ``tf.aliasing_output`` name. A handle given for one has no
+            value afterwards; other arrays are copied. Default: none.
+        path: "compiled" compiles the program; "reference" computes operation by operation in NumPy:
+            slow, and what defines the meaning. Default: "compiled".
 
     Returns:
         The program; call it with the inputs.
 
     Raises:
         ArgumentError: ``module`` is no module.
-        ExecutionError: The module has no ``main``, or types that are not static tensors.
+        ExecutionError: An argument is wrong, or the module has no ``main``, or types that are not
+            static tensors.
         PassFailed: A pass failed.
     """
-    return Executable(module, passes=passes, check=check, custom_calls=custom_calls)
+    return Executable(
+        module,
+        passes=passes,
+        check=check,
+        custom_calls=custom_calls,
+        mesh=mesh,
+        n_pes=n_pes,
+        replicas=replicas,
+        donate=donate,
+        path=path,
+    )
 
 
 def execute(
     module: Operation,
-    *inputs: Array,
+    *inputs: Any,
     passes: str = DEFAULT_PIPELINE,
     check: Check | None = None,
     custom_calls: Mapping[str, CustomCall] | None = None,
+    mesh: Mapping[str, int] | str | None = None,
+    n_pes: int | None = None,
+    replicas: int | None = None,
+    path: Path = "compiled",
     options: LaunchOptions | None = None,
 ) -> list[Array]:
     """Run a module once: ``compile`` and a call, whose arguments these are."""
-    program = compile(module, passes=passes, check=check, custom_calls=custom_calls)
-    return program(*inputs, options=options)
+    with compile(
+        module,
+        passes=passes,
+        check=check,
+        custom_calls=custom_calls,
+        mesh=mesh,
+        n_pes=n_pes,
+        replicas=replicas,
+        path=path,
+    ) as program:
+        return program(*inputs, options=options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from emu.mlir.attributes import BoolAttr, IntegerAttr, StringAttr
+from emu.mlir.diagnostics import PassFailed
 from emu.mlir.ir import Operation, OpResult, Value
 from emu.mlir.types import IntegerType, TensorType, Type
 from emu.sdy.dialect.attributes import Mesh, TensorSharding
@@ -107,21 +108,28 @@ def partition(
         ExecutionError: The module has no main function, or its types are not static tensors.
         PassFailed: A pass failed.
     """
-    if probed:
-        # Marks would show in the errors of passes: a program that fails fails here.
+    try:
+        return _partition(module, passes, probed)
+    except PassFailed:
+        # Marks would show in the errors, and nothing was verified on the way, which takes half of the
+        # time: run the passes again as a user would, for errors that name the pass that went wrong.
         run_passes(module.clone(), passes)
+        raise
+
+
+def _partition(module: Operation, passes: str, probed: bool) -> Partitioned:
     whole = module.clone()
     # A function per call: then each operation has one sharding, and runs in the same order in both.
-    run_passes(whole, "sdy-flatten-call-graph")
+    run_passes(whole, "sdy-flatten-call-graph", verify_each=False)
     operations = mark_whole(whole) if probed else {}
     local = whole.clone()
     type_ = function_type(main_function(local))
     count = n_devices(local)
     before, last = _split(passes)
-    run_passes(local, before)
+    run_passes(local, before, verify_each=False)
     made = _texts(local) if probed else {}
     probes = _insert_probes(local, operations) if probed else {}
-    run_passes(local, last)
+    run_passes(local, last, verify_each=False)
     main = main_function(local)
     arguments = [func_arg_sharding(main, i) for i in range(len(type_.inputs))]
     results = [func_result_sharding(main, i) for i in range(len(type_.results))]
@@ -135,7 +143,7 @@ def partition(
             ("result", type_.results, results),
         )
     )
-    run_passes(local, "sdy-drop-sharding-and-mesh")
+    run_passes(local, "sdy-drop-sharding-and-mesh")  # the only one that is verified behind
     return Partitioned(whole, local, inputs, outputs, count, operations, made, probes)
 
 

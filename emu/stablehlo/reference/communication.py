@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -49,29 +50,102 @@ def _channel(op: Operation) -> int:
     return handle.handle if isinstance(handle, ChannelHandle) else 0
 
 
-def process_group(op: Operation, device: Device) -> list[int]:
-    """Return the processes of this device's group, in order.
+@dataclass(frozen=True, slots=True)
+class ProcessGroups:
+    """Which processes communicate with each other, for any number of replicas and partitions.
+
+    Attributes:
+        rows: The operation's groups, as numbers.
+        members: What the numbers are: "processes", "replicas" (each partition communicates by itself),
+            "partitions" (each replica by itself) or "all partitions" (of the replicas named).
+    """
+
+    rows: tuple[tuple[int, ...], ...]
+    members: str
+
+    def of(self, process: int, n_replicas: int, n_partitions: int) -> list[int]:
+        """Return the processes of a process's group, in order.
+
+        Raises:
+            EvaluationError: The process is not in exactly one group.
+        """
+        found = self.find(process, n_replicas, n_partitions)
+        if len(found) != 1:
+            raise EvaluationError(f"process {process} is in {len(found)} groups, not in one")
+        return found[0]
+
+    def find(self, process: int, n_replicas: int, n_partitions: int) -> list[list[int]]:
+        """Return all groups that a process is in."""
+        replica, partition = divmod(process, n_partitions)
+        partitions = range(n_partitions)
+        rows: Sequence[Sequence[int]] = self.rows
+        if self.members == "processes":
+            groups = [list(row) for row in rows]
+        elif self.members == "replicas":
+            rows = rows or [range(n_replicas)]
+            groups = [[r * n_partitions + partition for r in row] for row in rows]
+        elif self.members == "partitions":
+            groups = [[replica * n_partitions + p for p in row] for row in rows]
+        else:
+            groups = [[r * n_partitions + p for p in partitions for r in row] for row in rows]
+        return [group for group in groups if process in group]
+
+
+def process_groups(op: Operation) -> ProcessGroups:
+    """Return the groups of a collective.
 
     Without a channel groups hold replicas, and each partition communicates by itself; with one
     they hold replicas of which all partitions take part, or with ``use_global_device_ids``
-    processes. Where a program has one replica, groups with a channel hold partitions.
+    processes. The groups of all_to_all and collective_broadcast with a channel hold partitions.
     """
-    rows = _rows(op.properties.get("replica_groups"))
-    replica, partition = divmod(device.process, device.n_partitions)
-    partitions = range(device.n_partitions)
     if "use_global_device_ids" in op.properties:
-        groups = rows
+        members = "processes"
     elif _channel(op) <= 0:
-        groups = [[r * device.n_partitions + partition for r in row] for row in rows]
-        groups = groups or [[r * device.n_partitions + partition for r in range(device.n_replicas)]]
+        members = "replicas"
     elif op.name in ("stablehlo.all_to_all", "stablehlo.collective_broadcast"):
-        groups = [[replica * device.n_partitions + p for p in row] for row in rows]
+        members = "partitions"
     else:
-        groups = [[r * device.n_partitions + p for p in partitions for r in row] for row in rows]
-    found = [group for group in groups if device.process in group]
-    if len(found) != 1:
-        raise EvaluationError(f"process {device.process} is in {len(found)} groups, not in one")
-    return found[0]
+        members = "all partitions"
+    rows = _rows(op.properties.get("replica_groups"))
+    return ProcessGroups(tuple(map(tuple, rows)), members)
+
+
+def process_group(op: Operation, device: Device) -> list[int]:
+    """Return the processes of this device's group, in order."""
+    return process_groups(op).of(device.process, device.n_replicas, device.n_partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessPairs:
+    """Sources and targets of a collective_permute.
+
+    Attributes:
+        rows: The operation's pairs.
+        are_partitions: Whether the numbers are partitions; else they are replicas.
+    """
+
+    rows: tuple[tuple[int, ...], ...]
+    are_partitions: bool
+
+    def of(self, process: int, n_partitions: int) -> list[tuple[int, int]]:
+        """Return the pairs of processes among which a process may be."""
+        replica, partition = divmod(process, n_partitions)
+        if self.are_partitions:
+            return [(replica * n_partitions + a, replica * n_partitions + b) for a, b in self.rows]
+        return [(a * n_partitions + partition, b * n_partitions + partition) for a, b in self.rows]
+
+
+def process_pairs(op: Operation) -> ProcessPairs:
+    """Return the pairs of a collective_permute.
+
+    Raises:
+        EvaluationError: A source or a target is named twice.
+    """
+    rows = _rows(op.properties.get("source_target_pairs"))
+    for name, ends in zip(("source", "target"), zip(*rows, strict=True), strict=False):
+        if len(set(ends)) < len(ends):
+            raise EvaluationError(f"source_target_pairs name a {name} twice")
+    return ProcessPairs(tuple(map(tuple, rows)), _channel(op) > 0)
 
 
 # Operations
@@ -128,26 +202,16 @@ def _all_to_all(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[
 @handles("stablehlo.collective_permute")
 def _collective_permute(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
     device = scope.program.device
-    rows = _rows(op.properties.get("source_target_pairs"))
-    replica, partition = divmod(device.process, device.n_partitions)
-    if _channel(op) > 0:
-        pairs = [tuple(replica * device.n_partitions + p for p in row) for row in rows]
-    else:
-        pairs = [tuple(r * device.n_partitions + partition for r in row) for row in rows]
-    for name, ends in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
-        if len(set(ends)) < len(ends):
-            raise EvaluationError(f"source_target_pairs name a {name} twice")
-    found = device.permute(args[0], [(a, b) for a, b in pairs])
+    pairs = process_pairs(op).of(device.process, device.n_partitions)
+    found = device.permute(args[0], pairs)
     return (np.zeros_like(args[0]) if found is None else found,)
 
 
 @handles("stablehlo.collective_broadcast")
 def _collective_broadcast(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
     device = scope.program.device
-    rows = _rows(op.properties.get("replica_groups"))
-    replica, partition = divmod(device.process, device.n_partitions)
-    number = partition if _channel(op) > 0 else replica
-    if not any(number in row for row in rows):
+    found = process_groups(op).find(device.process, device.n_replicas, device.n_partitions)
+    if not found:
         return (np.zeros_like(args[0]),)
     return (device.gather(args[0], process_group(op, device))[0],)
 

@@ -1,0 +1,132 @@
+"""PEs that stay between calls of a program, with its compiled form, its buffers, inputs and results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+import emu.sdy.execution.whole  # noqa: F401  # handlers of sdy operations, which PEs need, too
+from emu.comm.process.launch_options import LaunchOptions
+from emu.comm.process.orders import Orders
+from emu.comm.process.session import Session
+from emu.comm.world.current import world
+from emu.comm.world.world import World
+from emu.sdy.execution.device import WorldDevice
+from emu.sdy.execution.local_program import BoundLocalProgram, LocalProgram
+from emu.sdy.execution.memory import Buffer, Memory
+from emu.sdy.execution.trace import Values
+from emu.stablehlo.reference.values import Array
+
+
+@dataclass(frozen=True)
+class Allocate:
+    """An order: allocate so many bytes; the reply is their offset in the heap."""
+
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """An order: run the program; the reply is what the probes saw.
+
+    Attributes:
+        inputs: Offset of each input in a heap, and of each PE whose heap it is; None for its own.
+        outputs: Offset of each result in its own heap.
+    """
+
+    inputs: tuple[tuple[int, tuple[int, ...] | None], ...]
+    outputs: tuple[int, ...]
+
+
+def serve(orders: Iterable[Allocate | Run], program: LocalProgram, n_replicas: int) -> None:
+    """Carry out orders, as a PE.
+
+    Args:
+        orders: The ``Orders`` of this PE.
+        program: The program.
+        n_replicas: Number of replicas.
+    """
+    assert isinstance(orders, Orders)
+    here = world()
+    bound: BoundLocalProgram | None = None
+    allocated = 0
+    for order in orders:
+        if isinstance(order, Allocate):
+            key = f"sdy.arrays.{allocated}"
+            allocated += 1
+            orders.reply(here.alloc(order.nbytes, np.uint8, key=key, name="arrays").offset)
+            continue
+        if bound is None:
+            bound = program.bind(WorldDevice(here, n_replicas, here.n_pes // n_replicas))
+        orders.reply(bound(_inputs(here, program, order), _outputs(here, program, order)))
+
+
+def _inputs(here: World, program: LocalProgram, order: Run) -> list[Array]:
+    found = []
+    for (shape, dtype), (offset, owners) in zip(program.inputs, order.inputs, strict=True):
+        pe = here.my_pe if owners is None else owners[here.my_pe]
+        found.append(_view(here, pe, offset, shape, dtype))
+    return found
+
+
+def _outputs(here: World, program: LocalProgram, order: Run) -> list[Array]:
+    return [
+        _view(here, here.my_pe, offset, shape, dtype)
+        for (shape, dtype), offset in zip(program.results, order.outputs, strict=True)
+    ]
+
+
+def _view(
+    here: World, pe: int, offset: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]
+) -> Array:
+    layout = here.segment.layout
+    start = layout.heaps + pe * layout.stride + offset
+    return np.ndarray(shape, dtype, here.segment.bytes, start)
+
+
+class ResidentPEs:
+    """The launcher's side: the session of a program, and its memory for inputs and results.
+
+    Args:
+        program: The program.
+        n_pes: Number of PEs.
+        n_replicas: Number of replicas among them.
+        options: Settings of the launch.
+    """
+
+    def __init__(
+        self, program: LocalProgram, n_pes: int, n_replicas: int, options: LaunchOptions
+    ) -> None:
+        self.options = options
+        # Loaded once for all PEs, where this launch is the first.
+        preloaded = replace(options, preload=(*options.preload, __name__))
+        self.session = Session(serve, n_pes, args=(program, n_replicas), options=preloaded)
+        session = self.session
+        self.memory = Memory(
+            session.segment, lambda nbytes: int(session.order(Allocate(nbytes))[0])
+        )
+
+    def run(
+        self,
+        inputs: Sequence[tuple[Buffer, tuple[int, ...] | None]],
+        outputs: Sequence[Buffer],
+    ) -> list[Values]:
+        """Run the program once; return what the probes of each PE saw."""
+        order = Run(
+            tuple((buffer.offset, owners) for buffer, owners in inputs),
+            tuple(buffer.offset for buffer in outputs),
+        )
+        found: list[Values] = self.session.order(order)
+        return found
+
+    def close(self) -> None:
+        """End the PEs."""
+        self.session.close()
+
+    def __del__(self) -> None:
+        # Handles of results may live on, and with them the session's memory.
+        session = getattr(self, "session", None)
+        if session is not None:
+            session.abandon()

@@ -1,0 +1,47 @@
+"""Steps that communicate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from emu.mlir.ir import Operation
+from emu.stablehlo.compiled.collectives import CollectivePlan, plan_collective
+from emu.stablehlo.compiled.forms import Action, Form, Site
+from emu.stablehlo.reference.devices import ThreadDevice
+from emu.stablehlo.reference.errors import EvaluationError
+
+
+@dataclass(frozen=True)
+class Collective(Form):
+    """A collective.
+
+    Attributes:
+        plan: What it does.
+    """
+
+    plan: CollectivePlan
+
+    def bind(self, site: Site) -> Action:
+        """Return what communicates."""
+        plan, device, env = self.plan, site.device, site.memory.env
+        operands, results = site.step.operands, site.step.results
+        # Other threads may read what a thread sends for longer than the plan keeps it.
+        is_shared = isinstance(device, ThreadDevice)
+
+        def run() -> None:
+            given = [env[s] for s in operands]
+            if is_shared:
+                given = [x.copy() for x in given]
+            plan.run(device, given, [env[s] for s in results])
+
+        return run
+
+
+def collective_form(op: Operation) -> Form | None:
+    """Return the form of a collective; None where the reference says what is wrong with it."""
+    try:
+        plan = plan_collective(op)
+    except EvaluationError:
+        return None
+    reused = tuple((i, i) for i in range(len(op.results))) if plan.may_reuse_input else ()
+    return Collective(plan, in_place=reused)

@@ -1,0 +1,163 @@
+"""``dot_general`` and ``dot`` by the kernels of ``emu.kernels.matmul``.
+
+Sums of fp32, fp16 and bf16 are single chains of fused multiply-adds in fp32, where the reference adds in double
+precision and rounds once; integers wrap alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from emu.kernels.matmul import matmul
+from emu.stablehlo.attributes import DotDimensionNumbers
+from emu.stablehlo.compiled.forms import Action, Context, Form, Memory, Site, plans
+from emu.stablehlo.compiled.views import reshaped
+from emu.stablehlo.reference.dtypes import is_complex, result_dtype
+from emu.stablehlo.reference.values import Array
+
+_FLOATS = ("float32", "float16", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Side:
+    """How an operand becomes a stack of matrices.
+
+    Attributes:
+        order: Its dimensions: batch, then rows, then columns.
+        shape: Shape of the stack.
+        copied: Whether elements must be moved for that.
+    """
+
+    order: tuple[int, ...]
+    shape: tuple[int, ...]
+    copied: bool
+
+    def stack(self, x: Array) -> Array:
+        """Return the stack as a view, or as a copy."""
+        return x.transpose(self.order).reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class Product(Form):
+    """A product of stacks of matrices.
+
+    Attributes:
+        left: The left operand: batch, m, k.
+        right: The right one: batch, k, n.
+        shape: Shape of the result as a stack.
+        by_numpy: Whether NumPy multiplies: of dtypes that the kernels don't have.
+    """
+
+    left: Side
+    right: Side
+    shape: tuple[int, ...]
+    by_numpy: bool
+
+    def bind(self, site: Site) -> Action:
+        """Return what multiplies."""
+        memory, (a, b) = site.memory, site.step.operands
+        (c,) = site.step.results
+        left = _Operand(memory, a, self.left)
+        right = _Operand(memory, b, self.right)
+        result = _Operand(memory, c, Side(tuple(range(len(self.shape))), self.shape, False), True)
+        if self.by_numpy:
+            return lambda: integer_product(left.get(), right.get(), result.get())
+        return lambda: matmul(left.get(), right.get(), out=result.get())
+
+
+class _Operand:
+    """The stack of a slot, made again only where the slot has another array."""
+
+    def __init__(self, memory: Memory, slot: int, side: Side, is_result: bool = False) -> None:
+        self._env, self._slot, self._side = memory.env, slot, side
+        self._is_result = is_result
+        self._seen: Array | None = None
+        self._stack: Array | None = None
+
+    def get(self) -> Array:
+        """Return the stack."""
+        now = self._env[self._slot]
+        if now is not self._seen or self._stack is None:
+            side = self._side
+            self._stack = now.reshape(side.shape) if self._is_result else side.stack(now)
+            self._seen = None if side.copied else now
+        return self._stack
+
+
+def integer_product(a: Array, b: Array, c: Array) -> None:
+    """Multiply integers modulo the width of the result."""
+    np.matmul(a.astype(c.dtype, copy=False), b.astype(c.dtype, copy=False), out=c)
+
+
+@plans("stablehlo.dot_general")
+def _dot_general(context: Context) -> Form | None:
+    numbers = context.op.properties["dot_dimension_numbers"]
+    if not isinstance(numbers, DotDimensionNumbers):
+        return None
+    return _product(context, numbers)
+
+
+@plans("stablehlo.dot")
+def _dot(context: Context) -> Form | None:
+    left = context.operands[0]
+    numbers = DotDimensionNumbers(
+        lhs_contracting_dimensions=(left.ndim - 1,), rhs_contracting_dimensions=(0,)
+    )
+    return _product(context, numbers)
+
+
+def _product(context: Context, numbers: DotDimensionNumbers) -> Form | None:
+    left, right = context.operands
+    dtype = result_dtype(context.op.result.type)
+    by_numpy = is_by_numpy(left.dtype, right.dtype, dtype)
+    if by_numpy is None:
+        return None
+    batch, contract = numbers.lhs_batching_dimensions, numbers.lhs_contracting_dimensions
+    other, other_contract = numbers.rhs_batching_dimensions, numbers.rhs_contracting_dimensions
+    free = [d for d in range(left.ndim) if d not in (*batch, *contract)]
+    other_free = [d for d in range(right.ndim) if d not in (*other, *other_contract)]
+    sizes = _batch(left, right, batch, other)
+    rows, depth = _extent(left, free), _extent(left, contract)
+    columns = _extent(right, other_free)
+    first = _side(left, (*batch, *free, *contract), (*sizes, rows, depth))
+    second = _side(right, (*other, *other_contract, *other_free), (*sizes, depth, columns))
+    return Product(first, second, (*sizes, rows, columns), by_numpy)
+
+
+def _batch(left: Array, right: Array, batch: Sequence[int], other: Sequence[int]) -> list[int]:
+    """Return the batch dimensions, as one if that needs no copy of an operand."""
+    sizes = [left.shape[d] for d in batch]
+    total = math.prod(sizes)
+    for x, dims in ((left, batch), (right, other)):
+        rest = [d for d in range(x.ndim) if d not in dims]
+        if reshaped(x.transpose([*dims, *rest]), (total, *(x.shape[d] for d in rest))) is None:
+            return sizes
+    return [] if total == 1 else [total]
+
+
+def _extent(x: Array, dimensions: Sequence[int]) -> int:
+    return math.prod(x.shape[d] for d in dimensions)
+
+
+def _side(x: Array, order: tuple[int, ...], shape: tuple[int, ...]) -> Side:
+    return Side(order, shape, reshaped(x.transpose(order), shape) is None)
+
+
+def is_by_numpy(
+    left: np.dtype[np.generic], right: np.dtype[np.generic], result: np.dtype[np.generic]
+) -> bool | None:
+    """Return whether NumPy multiplies dtypes; None where nothing does but the reference."""
+    if is_complex(result):
+        return None
+    if left == right and left.name in _FLOATS and result.name in _FLOATS:
+        return False
+    if left == right == result == np.float64:
+        return False
+    if left == right == np.int8 and result == np.int32:
+        return False
+    whole = all(d.kind in "iu" for d in (left, right, result))
+    return True if whole else None
