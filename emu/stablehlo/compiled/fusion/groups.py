@@ -14,6 +14,9 @@ from emu.stablehlo.syntax import ints
 MOST_OPERATIONS = 64
 """Operations of a group; LLVM's time grows with the square of what is live."""
 
+MOST_OF_SCALARS = 16
+"""Operations of a group of scalars, whose kernel takes longer to compile than to run."""
+
 MOST_OPERANDS = 24
 """Values that a group reads."""
 
@@ -92,7 +95,7 @@ class Draft:
 
     def add(self, op: Operation) -> bool:
         """Add an operation if one loop can compute it with the others; return whether it did."""
-        if len(self.operations) >= MOST_OPERATIONS:
+        if len(self.operations) >= (MOST_OPERATIONS if self.size > 1 else MOST_OF_SCALARS):
             return False
         if op.name == "stablehlo.reduce" and not reduces_nothing(op):
             return self._add_reduction(op)
