@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -68,7 +69,7 @@ class FusedKernel:
             EvaluationError: An array does not fit, or an output is not C-contiguous.
         """
         self._check(inputs, outputs)
-        launch = launcher(self.recipe)
+        launch = self._launcher
         copies: list[tuple[Array, Array]] = []
         arrays = []
         for array in inputs:
@@ -76,7 +77,8 @@ class FusedKernel:
                 copies.append((np.empty(array.shape, array.dtype), array))
                 array = copies[-1][0]
             arrays.append(array)
-        values = [each.ctypes.data for each in (*arrays, *outputs)]
+        # A third of the time of ``ctypes.data``: in loops, kernels are bound again and again.
+        values = [each.__array_interface__["data"][0] for each in (*arrays, *outputs)]
         values += self.launch.numbers
         x, y, z = self.launch.grid
 
@@ -87,6 +89,15 @@ class FusedKernel:
             launch(x, y, z, values)
 
         return run
+
+    @functools.cached_property
+    def _launcher(self) -> Callable[[int, int, int, Sequence[object]], None]:
+        """Launches on one thread: a PE has one."""
+        return cache.kernel_of(self.recipe).bind(1)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what is pickled: not the launcher, which is this process's."""
+        return {name: value for name, value in self.__dict__.items() if name != "_launcher"}
 
     def _check(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Raise an error where an array is not what the kernel was compiled for: it gets addresses only."""
@@ -105,11 +116,6 @@ class FusedKernel:
                     )
                 if what == "output" and not (array.flags.c_contiguous and array.flags.writeable):
                     raise EvaluationError(f"output {index} must be C-contiguous and writeable")
-
-
-def launcher(recipe: Recipe) -> Callable[[int, int, int, Sequence[object]], None]:
-    """Return what launches a recipe's kernel on one thread: a PE has one."""
-    return cache.kernel_of(recipe).bind(1)
 
 
 def compile_group(group: Group) -> FusedKernel:
