@@ -68,6 +68,8 @@ class FusedKernel:
         Raises:
             EvaluationError: An array does not fit, or an output is not C-contiguous.
         """
+        # A NumPy scalar has no memory that lasts.
+        inputs = [np.asarray(each) for each in inputs]
         self._check(inputs, outputs)
         launch = self._launcher
         copies: list[tuple[Array, Array]] = []
