@@ -207,12 +207,12 @@ class _Division:
             op = unit.operation
             assert op is not None
             if not is_effect_free(op) or any(r in needed for r in op.results):
-                read = (*op.operands, *captured(op))
+                read: tuple[Value, ...] = (*op.operands, *captured(op))
                 chosen.append((op, read))
                 self._want(needed, read)
         found: dict[Operation | Group, None] = {}
-        for step, read in reversed(chosen):
-            self._move(found, read)
+        for step, values in reversed(chosen):
+            self._move(found, values)
             found[step] = None
         self._move(found, results)
         return list(found)
