@@ -9,6 +9,7 @@ import numpy as np
 
 from emu.stablehlo.compiled.fusion.operations import EMITTERS, Facts
 from emu.stablehlo.compiled.fusion.recipe import READS, Node, Recipe
+from emu.stablehlo.compiled.fusion.reducers import ARGUMENTS
 from emu.tile.ir import Builder, Function, Module, Region, Value
 from emu.tile.ops import Code
 from emu.tile.types import DTYPES, I1, I64, DType, Pointer, with_shape
@@ -276,23 +277,33 @@ class _Kernel:
 
     def _is_start(self, number: int) -> bool:
         """Return whether a node is read as an initial value only."""
-        users = [
-            node for node in self._recipe.nodes if number in node.operands and node.kind != "load"
-        ]
+        users = [n for n in self._recipe.nodes if number in n.operands and n.kind != "load"]
         return bool(users) and all(
-            u.kind == "stablehlo.reduce" and u.operands[0] != number for u in users
+            u.kind == "stablehlo.reduce" and number not in u.operands[: len(u.operands) // 2]
+            for u in users
         )
 
     def _reduced(self, node: Node) -> Value:
-        value = self._operand(node.operands[0], False)
-        combine = combiner(node.word)
+        """Reduce the rows of tiles."""
+        values, combine = self._reducible(node), combiner(node.word)
         rows = len(self._shape(True))
-        while len(value.shape) > rows:
-            (value,) = self._b.reduce(
-                [value], len(value.shape) - 1, lambda p, q: [combine(self._b, p, q)]
+        while len(values[0].shape) > rows:
+            values = self._b.reduce(
+                values, len(values[0].shape) - 1, lambda *pairs: combine(self._b, *pairs)
             )
-        start = self._b.splat(self._start(node.operands[1]), value.shape)
-        return combine(self._b, start, value)
+        return self._with_start(node, values)
+
+    def _reducible(self, node: Node) -> Sequence[Value]:
+        """Return the tiles that a reduction reduces together."""
+        return [self._operand(n, False) for n in node.operands[: len(node.operands) // 2]]
+
+    def _starts(self, node: Node) -> list[Value]:
+        return [self._start(n) for n in node.operands[len(node.operands) // 2 :]]
+
+    def _with_start(self, node: Node, values: Sequence[Value]) -> Value:
+        """Combine what was reduced with the initial value; return what is used of it."""
+        starts = [self._b.splat(x, values[0].shape) for x in self._starts(node)]
+        return combiner(node.word)(self._b, *starts, *values)[-1]
 
     # Reductions that are walked along
 
@@ -302,15 +313,18 @@ class _Kernel:
         reductions = [n for n, node in enumerate(nodes) if node.kind == "stablehlo.reduce"]
         axes = [a for a in range(self._rank) if self._loop.labels[a] == "r"]
         kept = dict(self._masks), dict(self._values)
-        rounds, starts = self._rounds(axes), [self._first(nodes[n]) for n in reductions]
+        rounds, firsts = self._rounds(axes), [self._first(nodes[n]) for n in reductions]
+        starts = [x for first in firsts for x in first]
         with b.for_(b.constant(0, I64), rounds, b.constant(1, I64), starts) as loop:
             extra = self._walked(loop.index, axes)
             for number, node in enumerate(nodes):
                 if node.kind != "constant" and not node.is_reduced:
                     self._compute(number, extra)
+            carried = iter(loop.carried)
             totals = [
-                self._with_next(carried, nodes[number], extra)
-                for carried, number in zip(loop.carried, reductions, strict=True)
+                x
+                for number, first in zip(reductions, firsts, strict=True)
+                for x in self._with_next([next(carried) for _ in first], nodes[number], extra)
             ]
             for which, number in enumerate(self._recipe.outputs):
                 if not nodes[number].is_reduced:
@@ -318,8 +332,9 @@ class _Kernel:
             b.yield_(*totals)
         # What the body has computed is not visible behind it.
         self._masks, self._values = kept
-        for number, total in zip(reductions, loop.results, strict=True):
-            self._values[number] = self._total(nodes[number], total)
+        left = iter(loop.results)
+        for number, first in zip(reductions, firsts, strict=True):
+            self._values[number] = self._total(nodes[number], [next(left) for _ in first])
         for number, node in enumerate(nodes):
             if node.is_reduced and number not in reductions and not self._is_start(number):
                 self._compute(number, {})
@@ -357,42 +372,62 @@ class _Kernel:
             found[axis] = here
         return found
 
-    def _first(self, node: Node) -> Value:
-        """Return what a reduction begins with: its initial value, or where lanes are reduced in the end a neutral one."""
+    def _first(self, node: Node) -> list[Value]:
+        """Return what a reduction begins with: the initial value, or where lanes are reduced in the end a neutral one."""
         b, shape = self._b, self._shape(False)
-        if self._loop.labels.endswith("r"):
+        if self._loop.labels.endswith("r") and node.word not in ARGUMENTS:
             dtype = DTYPES[node.dtype]
-            return b.constant(neutral(node.word, dtype), with_shape(shape, dtype))
-        return b.splat(self._start(node.operands[1]), shape)
+            return [b.constant(neutral(node.word, dtype), with_shape(shape, dtype))]
+        return [b.splat(x, shape) for x in self._starts(node)]
 
-    def _with_next(self, carried: Value, node: Node, extra: dict[int, Value]) -> Value:
+    def _with_next(
+        self, carried: Sequence[Value], node: Node, extra: dict[int, Value]
+    ) -> Sequence[Value]:
         """Combine what was reduced with the elements of this round."""
-        value = self._operand(node.operands[0], False)
-        found = combiner(node.word)(self._b, carried, value)
+        found = combiner(node.word)(self._b, *carried, *self._reducible(node))
         if not self._loop.labels.endswith("r"):
             return found
-        mask = self._mask(found.shape, self._tile_axes, extra)
-        return found if mask is None else self._b.select(mask, found, carried)
+        mask = self._mask(found[0].shape, self._tile_axes, extra)
+        if mask is None:
+            return found
+        return [self._b.select(mask, x, y) for x, y in zip(found, carried, strict=True)]
 
-    def _total(self, node: Node, carried: Value) -> Value:
+    def _total(self, node: Node, carried: Sequence[Value]) -> Value:
         """Return the result of a reduction."""
         if not self._loop.labels.endswith("r"):
-            return carried
+            return carried[-1]
         combine = combiner(node.word)
-        (total,) = self._b.reduce([carried], 0, lambda p, q: [combine(self._b, p, q)])
-        return combine(self._b, self._start(node.operands[1]), total)
+        totals = self._b.reduce(carried, 0, lambda *pairs: combine(self._b, *pairs))
+        return self._with_start(node, totals)
 
 
-Combine = Callable[[Builder, Value, Value], Value]
+Combine = Callable[..., list[Value]]
 
 
 def combiner(name: str) -> Combine:
-    """Return what combines two elements of a reduction."""
+    """Return what combines two elements of a reduction: called with the values of one side, and those of the other."""
 
-    def combine(b: Builder, x: Value, y: Value) -> Value:
-        return EMITTERS[name](b, Facts(x.dtype), [x, y])
+    def combine(b: Builder, x: Value, y: Value) -> list[Value]:
+        return [EMITTERS[name](b, Facts(x.dtype), [x, y])]
 
-    return combine
+    if name not in ARGUMENTS:
+        return combine
+    relation = Code.GT if name == "argmax" else Code.LT
+
+    def choose(b: Builder, x: Value, i: Value, y: Value, j: Value) -> list[Value]:
+        """Take the extremum, of equal ones the first; a NaN is more than any number."""
+        better, equal = b.compare(relation, x, y), b.compare(Code.EQ, x, y)
+        if x.dtype.is_float:
+            nan = b.compare(Code.NE, x, x)
+            numbers = b.compare(Code.EQ, y, y)
+            better = b.binary(Code.OR, better, b.binary(Code.AND, nan, numbers))
+            both = b.binary(Code.AND, nan, b.unary(Code.NOT, numbers))
+            equal = b.binary(Code.OR, equal, both)
+        earlier = b.binary(Code.AND, equal, b.compare(Code.LT, i, j))
+        first = b.binary(Code.OR, better, earlier)
+        return [b.select(first, x, y), b.select(first, i, j)]
+
+    return choose
 
 
 def neutral(name: str, dtype: DType) -> bool | int | float:
@@ -406,7 +441,8 @@ def neutral(name: str, dtype: DType) -> bool | int | float:
         return dtype.limits[word == "minimum"]
     if word == "add":
         return -0.0 if dtype.is_float else 0  # 0.0 would make 0.0 of a sum of -0.0
-    return {"multiply": 1, "and": -1, "or": 0, "xor": 0}[word]
+    ones = -1 if dtype.is_signed else dtype.limits[1]
+    return {"multiply": 1, "and": ones, "or": 0, "xor": 0}[word]
 
 
 def constant_of(node: Node) -> bool | int | float:

@@ -7,16 +7,16 @@ still has an order: nothing between the operations of a group may need one of th
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from emu.mlir.effects import is_effect_free
 from emu.mlir.ir import Block, Operation, Value
-from emu.stablehlo.compiled.fusion.groups import Draft, Group, can_fuse
+from emu.stablehlo.compiled.fusion.groups import MOST_OPERATIONS, Draft, Group, can_fuse
 from emu.stablehlo.compiled.fusion.values import FREE, Sources, shape_of
 
-_CHUNK = 2048
-"""Operations among which groups are looked for: dependences are kept as sets of so many bits."""
+_CHUNK = 8192
+"""Operations among which groups are looked for: dependences are kept as sets of so many bits at most."""
 
 
 @dataclass(eq=False)
@@ -73,7 +73,9 @@ class _Division:
         self._merged: dict[int, int] = {}
         self._last_effect: int | None = None
         for op in operations:
-            if can_fuse(op) and op.name not in FREE:
+            if op.name in FREE:
+                continue
+            if can_fuse(op):
                 self._fuse(op)
             else:
                 self._stand_alone(op)
@@ -81,50 +83,51 @@ class _Division:
     # Placing
 
     def _number_of(self, value: Value) -> int | None:
-        """Return the number of the unit that computes a value; None if it comes from outside."""
+        """Return the number of the unit that a value needs; None if it comes from outside.
+
+        Operations that are read through have no units; each needs what its only operand does.
+        """
         op = value.defining_op
+        while op is not None and op.name in FREE and op in self._order:
+            op = op.operands[0].defining_op if op.operands else None
         number = None if op is None else self._unit_of.get(op)
-        while number in self._merged:
-            number = self._merged[number]
-        return number
+        return None if number is None else self._representative(number)
 
     def _new(self, op: Operation, draft: Draft | None, values: Iterable[Value]) -> _Unit:
         unit = _Unit(len(self._units), draft, op)
         self._units.append(unit)
         self._unit_of[op] = unit.number
-        self._need(unit, values)
-        return unit
-
-    def _need(self, unit: _Unit, values: Iterable[Value]) -> None:
         for value in values:
             number = self._number_of(value)
             if number is not None and number != unit.number:
-                unit.needs.add(number)
-                unit.before |= 1 << number | self._units[number].before
+                self._need(unit, number)
+        return unit
+
+    def _need(self, unit: _Unit, number: int) -> None:
+        unit.needs.add(number)
+        unit.before |= 1 << number | self._units[number].before
 
     def _stand_alone(self, op: Operation) -> None:
         unit = self._new(op, None, [*op.operands, *captured(op)])
         # All but plain computations keep their order, on every process the same.
-        if op.name in FREE or is_effect_free(op):
-            return
-        if self._last_effect is not None:
-            before = self._units[self._last_effect]
-            unit.needs.add(before.number)
-            unit.before |= 1 << before.number | before.before
-        self._last_effect = unit.number
+        if not is_effect_free(op):
+            if self._last_effect is not None:
+                self._need(unit, self._last_effect)
+            self._last_effect = unit.number
 
     def _fuse(self, op: Operation) -> None:
         roots = [self._sources.of(operand).root for operand in op.operands]
-        numbers = {self._number_of(root) for root in roots if root is not None} - {None}
-        drafts = sorted(n for n in numbers if n is not None and self._units[n].draft is not None)
+        values = [root for root in roots if root is not None]
+        numbers = {n for n in map(self._number_of, values) if n is not None}
+        drafts = sorted(n for n in numbers if self._units[n].draft is not None)
         choices = [drafts] if len(drafts) > 1 else []
         choices += [[n] for n in reversed(drafts)]
         for chosen in choices:
-            if self._join(op, chosen, [n for n in numbers if n is not None]):
+            if self._join(op, chosen, numbers):
                 return
         draft = Draft(self._sources, _size(op))
         if draft.add(op):
-            self._new(op, draft, [root for root in roots if root is not None])
+            self._new(op, draft, values)
         else:
             self._stand_alone(op)
 
@@ -165,11 +168,12 @@ class _Division:
         return number
 
     def _merge(self, op: Operation, units: Sequence[_Unit]) -> Draft | None:
-        sizes = {unit.draft.size for unit in units if unit.draft is not None}
-        if len(sizes) > 1:
+        drafts = [unit.draft for unit in units if unit.draft is not None]
+        size, *others = {draft.size for draft in drafts}
+        operations = [o for draft in drafts for o in draft.operations]
+        if others or len(operations) >= MOST_OPERATIONS:
             return None
-        operations = [o for unit in units if unit.draft for o in unit.draft.operations]
-        draft = Draft(self._sources, sizes.pop())
+        draft = Draft(self._sources, size)
         for each in sorted([*operations, op], key=self._order.__getitem__):
             if not draft.add(each):
                 return None
@@ -190,24 +194,48 @@ class _Division:
 
     def steps(self, needed: set[Value]) -> list[Operation | Group]:
         """Return what has to run, in order; add to ``needed`` what that reads."""
-        ordered = self._sorted()
-        chosen: list[Operation | Group] = []
-        for unit in reversed(ordered):
+        results = list(needed)
+        self._want(needed, results)
+        chosen: list[tuple[Operation | Group, Sequence[Value]]] = []
+        for unit in reversed(self._sorted()):
             if unit.draft is not None:
                 group = self._group(unit.draft, needed)
                 if group is not None:
-                    needed.update(group.inputs)
-                    chosen.append(group)
+                    chosen.append((group, group.inputs))
+                    self._want(needed, group.inputs)
                 continue
             op = unit.operation
             assert op is not None
-            if is_effect_free(op) and not any(r in needed for r in op.results):
-                continue
-            needed.update(op.operands)
-            needed.update(captured(op))
-            chosen.append(op)
-        chosen.reverse()
-        return chosen
+            if not is_effect_free(op) or any(r in needed for r in op.results):
+                read: tuple[Value, ...] = (*op.operands, *captured(op))
+                chosen.append((op, read))
+                self._want(needed, read)
+        found: dict[Operation | Group, None] = {}
+        for step, values in reversed(chosen):
+            self._move(found, values)
+            found[step] = None
+        self._move(found, results)
+        return list(found)
+
+    def _moves(self, value: Value) -> Iterator[Operation]:
+        """Iterate over the operations of this block that only move elements and lead to a value, the last one first."""
+        op = value.defining_op
+        while op is not None and op.name in FREE and op in self._order:
+            yield op
+            op = op.operands[0].defining_op if op.operands else None
+
+    def _want(self, needed: set[Value], values: Iterable[Value]) -> None:
+        """Note that values are needed, and what they are moved from."""
+        for value in values:
+            needed.add(value)
+            for op in self._moves(value):
+                needed.update(op.operands)
+
+    def _move(self, found: dict[Operation | Group, None], values: Iterable[Value]) -> None:
+        """Add the operations that move elements to these places."""
+        for value in values:
+            for op in reversed(list(self._moves(value))):
+                found.setdefault(op)
 
     def _group(self, draft: Draft, needed: set[Value]) -> Group | None:
         operations = sorted(draft.operations, key=self._order.__getitem__)

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from emu.mlir.ir import Operation, Value
 from emu.stablehlo.compiled.fusion.access import Access, are_nested, coalesced, necessary_cuts
 from emu.stablehlo.compiled.fusion.operations import can_compute
-from emu.stablehlo.compiled.fusion.reducers import combiner_of
+from emu.stablehlo.compiled.fusion.reducers import argument_of, combiner_of
 from emu.stablehlo.compiled.fusion.values import Source, Sources, shape_of, tile_dtype
 from emu.stablehlo.syntax import ints
 
 MOST_OPERATIONS = 64
 """Operations of a group; LLVM's time grows with the square of what is live."""
+
+MOST_OF_SCALARS = 16
+"""Operations of a group of scalars, whose kernel takes longer to compile than to run."""
 
 MOST_OPERANDS = 24
 """Values that a group reads."""
@@ -92,7 +95,7 @@ class Draft:
 
     def add(self, op: Operation) -> bool:
         """Add an operation if one loop can compute it with the others; return whether it did."""
-        if len(self.operations) >= MOST_OPERATIONS:
+        if len(self.operations) >= (MOST_OPERATIONS if self.size > 1 else MOST_OF_SCALARS):
             return False
         if op.name == "stablehlo.reduce" and not reduces_nothing(op):
             return self._add_reduction(op)
@@ -179,13 +182,24 @@ class Draft:
             cuts |= found[0]
             if found[1] is not None:
                 roots.add(found[1])
+        if count == 2 and not self._counts(op.operands[1], rows):
+            return False
         for start in op.operands[count:]:
             source = self._sources.of(start)
-            if source.root in self.is_reduced:
+            if source.root in self.is_reduced or (count == 2 and source.constant is None):
                 return False
             if source.root is not None:
                 roots.add(source.root)
         return self._commit(op, True, cuts, roots, rows)
+
+    def _counts(self, operand: Value, rows: tuple[int, int, int]) -> bool:
+        """Return whether an operand is the index of each element among those that are reduced with it."""
+        source = self._sources.of(operand)
+        if source.root is not None or source.constant is not None or source.access.offset:
+            return False
+        outer, reduced, inner = rows
+        index = coalesced([(outer, 0), (reduced, 1), (inner, 0)])
+        return coalesced(source.access.dimensions) == index
 
 
 def spread(source: Source, size: int) -> Access:
@@ -230,5 +244,7 @@ def can_fuse(op: Operation) -> bool:
         return False
     if op.name == "stablehlo.reduce":
         known = reduces_nothing(op) or rows_of(op) is not None
+        if len(op.results) == 2:
+            return rows_of(op) is not None and argument_of(op) is not None
         return known and combiner_of(op) is not None
     return len(op.results) == 1 and can_compute(op.name, dtypes[:-1], dtypes[-1])

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from emu.mlir.ir import Value
+from emu.mlir.types import TensorType
 from emu.stablehlo.compiled.fusion import cache
 from emu.stablehlo.compiled.fusion.access import Access, coalesced, contiguous
 from emu.stablehlo.compiled.fusion.groups import Group
 from emu.stablehlo.compiled.fusion.recipe import Launch, Recipe, recipe_of
 from emu.stablehlo.compiled.fusion.values import Sources, shape_of, tile_dtype
+from emu.stablehlo.reference.dtypes import dtype_of
+from emu.stablehlo.reference.errors import EvaluationError
 from emu.stablehlo.reference.values import Array
 
-Pair = tuple[int, int]
+Pair: TypeAlias = tuple[int, int]
+Kind: TypeAlias = "tuple[tuple[int, ...], np.dtype[np.generic]]"
 
 
 @dataclass(frozen=True)
@@ -29,18 +35,26 @@ class FusedKernel:
         launch: Extents and strides of this group.
         in_place: Pairs of an input and an output that may share their memory, since each element is read before
             the same element is written.
+        inputs: Shape and dtype of each input.
+        outputs: Those of each output.
     """
 
     recipe: Recipe
     launch: Launch
     in_place: tuple[Pair, ...]
+    inputs: tuple[Kind, ...]
+    outputs: tuple[Kind, ...]
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Compute the outputs.
 
         Args:
-            inputs: One array per input of the group, of its shape and dtype. What is not C-contiguous is copied.
-            outputs: One C-contiguous array per output. None overlaps an input, but for pairs of ``in_place``.
+            inputs: One array per input of the group, of its shape and dtype. What is not C-contiguous is copied first.
+            outputs: One C-contiguous array per output. None overlaps an input or another output, but an output may
+                be the input of a pair of ``in_place``.
+
+        Raises:
+            EvaluationError: An array does not fit, or an output is not C-contiguous.
         """
         self.bind(inputs, outputs)()
 
@@ -48,34 +62,76 @@ class FusedKernel:
         """Return a function that computes the outputs from what the inputs then hold.
 
         Args:
-            inputs: As in :meth:`run`; they must be C-contiguous, or the function reads what they hold now.
+            inputs: As in :meth:`run`.
             outputs: As in :meth:`run`.
+
+        Raises:
+            EvaluationError: An array does not fit, or an output is not C-contiguous.
         """
-        launch = launcher(self.recipe)
-        arrays = [np.ascontiguousarray(x) for x in inputs]
-        values = [x.ctypes.data for x in arrays]
-        values += [y.ctypes.data for y in outputs]
+        # A NumPy scalar has no memory that lasts.
+        inputs = [np.asarray(each) for each in inputs]
+        self._check(inputs, outputs)
+        launch = self._launcher
+        copies: list[tuple[Array, Array]] = []
+        arrays = []
+        for array in inputs:
+            if not array.flags.c_contiguous:
+                copies.append((np.empty(array.shape, array.dtype), array))
+                array = copies[-1][0]
+            arrays.append(array)
+        # A third of the time of ``ctypes.data``: in loops, kernels are bound again and again.
+        values = [each.__array_interface__["data"][0] for each in (*arrays, *outputs)]
         values += self.launch.numbers
         x, y, z = self.launch.grid
-        keep = (arrays, outputs)
 
-        def run() -> None:
+        # The arrays are arguments because they must live as long as the function, which has their addresses.
+        def run(arrays: object = (arrays, list(outputs))) -> None:
+            for target, source in copies:
+                np.copyto(target, source)
             launch(x, y, z, values)
 
-        run.arrays = keep  # type: ignore[attr-defined]  # the addresses are theirs
         return run
 
+    @functools.cached_property
+    def _launcher(self) -> Callable[[int, int, int, Sequence[object]], None]:
+        """Launches on one thread: a PE has one."""
+        return cache.kernel_of(self.recipe).bind(1)
 
-def launcher(recipe: Recipe) -> Callable[[int, int, int, Sequence[object]], None]:
-    """Return what launches a recipe's kernel on one thread: a PE has one."""
-    return cache.kernel_of(recipe).bind(1)
+    def __getstate__(self) -> dict[str, object]:
+        """Return what is pickled: not the launcher, which is this process's."""
+        return {name: value for name, value in self.__dict__.items() if name != "_launcher"}
+
+    def _check(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        """Raise an error where an array is not what the kernel was compiled for: it gets addresses only."""
+        for what, arrays, types in (
+            ("input", inputs, self.inputs),
+            ("output", outputs, self.outputs),
+        ):
+            if len(arrays) != len(types):
+                raise EvaluationError(
+                    f"a fused kernel takes {len(types)} {what}s, but got {len(arrays)}"
+                )
+            for index, (array, (shape, dtype)) in enumerate(zip(arrays, types, strict=True)):
+                if array.shape != shape or array.dtype != dtype:
+                    raise EvaluationError(
+                        f"{what} {index} must be {dtype}{list(shape)}, but is {array.dtype}{list(array.shape)}"
+                    )
+                if what == "output" and not (array.flags.c_contiguous and array.flags.writeable):
+                    raise EvaluationError(f"output {index} must be C-contiguous and writeable")
 
 
 def compile_group(group: Group) -> FusedKernel:
     """Compile the kernel of a group, or find it in the cache."""
     recipe, launch = recipe_of(group)
     cache.kernel_of(recipe)
-    return FusedKernel(recipe, launch, _in_place(group))
+    kinds = [tuple(map(_kind, values)) for values in (group.inputs, group.outputs)]
+    return FusedKernel(recipe, launch, _in_place(group), *kinds)
+
+
+def _kind(value: Value) -> Kind:
+    type_ = value.type
+    assert isinstance(type_, TensorType)
+    return type_.static_shape, dtype_of(type_.element)
 
 
 def _in_place(group: Group) -> tuple[Pair, ...]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from emu.mlir.ir import Operation, Value
 from emu.stablehlo.attributes import ComparisonDirection, ComparisonType
 from emu.stablehlo.compiled.fusion.groups import Group, Space, reduces_nothing, spread
-from emu.stablehlo.compiled.fusion.reducers import combiner_of
+from emu.stablehlo.compiled.fusion.reducers import argument_of, combiner_of
 from emu.stablehlo.compiled.fusion.values import Source, Sources, tile_dtype
 
 BLOCK = 1024
@@ -156,10 +156,11 @@ class _Writer:
         for index, operand in enumerate(op.operands):
             starts = is_reduction and index >= count
             operands.append(self._operand(operand, starts or (level and not is_reduction), starts))
-        word = (combiner_of(op) or "") if is_reduction else word_of(op)
+        word = (combiner_of(op) or argument_of(op) or "") if is_reduction else word_of(op)
         kind = (combiner_of(op) or "") if reduces_nothing(op) else op.name
-        node = Node(kind, str(tile_dtype(op.results[0])), tuple(operands), level, word)
-        self._add(op.results[0], node)
+        # Of a reduction of pairs, only the index is used.
+        result = op.results[-1]
+        self._add(result, Node(kind, str(tile_dtype(result)), tuple(operands), level, word))
 
     def _operand(self, operand: Value, level: bool, is_start: bool) -> int:
         source = self._sources.of(operand)
@@ -209,7 +210,7 @@ def _levels(group: Group, sources: Sources) -> dict[Value, bool]:
     space = group.space
     found: dict[Value, bool] = {}
     for op in group.operations:
-        size = spread(sources.of(op.results[0]), 1).size
+        size = sources.of(op.results[0]).access.size
         found[op.results[0]] = space.reduced > 1 and size == space.outer * space.inner
     return found
 

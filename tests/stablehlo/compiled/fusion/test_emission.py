@@ -156,6 +156,8 @@ class Author:
         other = tuple(n for d, n in enumerate(shape) if d not in axes)
         # Sums of what is between -2 and 2 are exact; so are extrema of all else.
         name = self.random.choice(("maximum", "minimum", "add"))
+        if element == "f16" and np.prod(shape) > 1000:
+            name = "maximum"  # sums beyond 2048 are rounded
         value = self.pick(shape, element)
         if name == "add":
             value = self.define(
@@ -180,8 +182,8 @@ class Author:
                 self.step(shape, self.element)
             if self.shape and self.random.random() < 0.25:
                 shape = self.reduce(self.shape, self.element)
-        results = [v for v in self.values[len(self.inputs) :] if v[0][1] != "a"][-1:]
-        results += self.random.sample(self.values, min(len(self.values), 3))
+        computed = [v for v in self.values if not v[0].startswith("%a")]
+        results = computed[-1:] + self.random.sample(self.values, min(len(self.values), 3))
         parameters = ", ".join(f"{n}: {self.type(s, e)}" for n, s, e in self.inputs)
         types = ", ".join(self.type(s, e) for _, s, e in results)
         names = ", ".join(n for n, _, _ in results)
@@ -191,6 +193,7 @@ class Author:
 
 @pytest.mark.parametrize("part", thorough(range(40), 0, 1))
 def test_random_blocks_compute_what_the_reference_does(part: int) -> None:
+    groups = 0
     for seed in range(25 * part, 25 * part + 25):
         author = Author(seed)
         text = author.program()
@@ -207,4 +210,5 @@ def test_random_blocks_compute_what_the_reference_does(part: int) -> None:
             inputs.append(values.reshape(shape))
         found, wanted = evaluate_fused(module, *inputs), reference(module, *inputs)
         check_same(found, wanted, f"seed {seed}:\n{text}")
-        assert any(isinstance(step, Group) for step in steps_of(module)) or len(author.lines) < 3
+        groups += sum(isinstance(step, Group) for step in steps_of(module))
+    assert groups > 25
