@@ -17,7 +17,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import connection
-from typing import Any, TypeVar
+from typing import Any, Self
 
 from emu.comm.errors import CommError
 from emu.comm.memory.segment import Segment
@@ -27,8 +27,6 @@ from emu.comm.process.fork_server import ForkServer
 from emu.comm.process.input import Input
 from emu.comm.process.launch import Launch, prepare
 from emu.comm.process.launch_options import LaunchOptions
-
-S = TypeVar("S", bound="Session")
 
 _END_S = 5.0
 """Seconds that PEs have to end after their last order."""
@@ -153,7 +151,7 @@ class Session:
         with self._closing_after_errors():
             world.start(call, chosen.poison, chosen.preload)
 
-    def __enter__(self: S) -> S:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:

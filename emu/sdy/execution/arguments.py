@@ -18,6 +18,7 @@ from emu.sdy.execution.errors import ExecutionError
 from emu.sdy.execution.local_program import local_form
 from emu.sdy.execution.shards import Placement
 from emu.stablehlo.reference.dtypes import dtype_of
+from emu.stablehlo.reference.scope import CustomCall
 from emu.stablehlo.reference.values import Array
 
 Input = Array | PerDevice | DeviceArray
@@ -55,7 +56,7 @@ def _checked(index: int, value: Any, placement: Placement, n_devices: int) -> In
         value if isinstance(value, DeviceArray) else to_array(f"input {index}", value)
     )
     dtype = dtype_of(type_.element)
-    if isinstance(found, np.ndarray) and isinstance(value, (bool, int, float, complex)):
+    if isinstance(found, np.ndarray) and type(value) in (bool, int, float, complex):
         found = _scalar(index, value, placement)
     if found.shape != type_.shape or found.dtype != dtype:
         raise ExecutionError(
@@ -67,7 +68,8 @@ def _checked(index: int, value: Any, placement: Placement, n_devices: int) -> In
 def _scalar(index: int, value: complex, placement: Placement) -> Array:
     """Return a number of Python's as an array of the input's dtype."""
     dtype = dtype_of(placement.type.element)
-    if dtype.kind == "b" and not isinstance(value, bool):
+    is_complex = isinstance(value, complex) and dtype.kind != "c"
+    if is_complex or (dtype.kind == "b" and not isinstance(value, bool)):
         raise ExecutionError(f"input {index} must be {placement.type}, but is {value!r}")
     try:
         with np.errstate(all="ignore"):
@@ -75,7 +77,7 @@ def _scalar(index: int, value: complex, placement: Placement) -> Array:
             is_same = dtype.kind not in "iub" or bool(found == value)
     except (OverflowError, TypeError, ValueError):
         is_same = False
-    if not is_same or (isinstance(value, complex) and dtype.kind != "c"):
+    if not is_same:
         raise ExecutionError(f"input {index} must be {placement.type}, but is {value!r}")
     return found
 
@@ -128,6 +130,35 @@ def _is_set(attribute: Attribute | None) -> bool:
     if isinstance(attribute, BoolAttr):
         return attribute.value
     return isinstance(attribute, (IntegerAttr, UnitAttr))
+
+
+# Choices
+
+
+def check_choice(name: str, value: object, known: Sequence[str | None]) -> None:
+    """Raise ExecutionError for anything but the values that are known."""
+    if not (value is None or isinstance(value, str)) or value not in known:
+        listed = [repr(each) for each in known]
+        raise ExecutionError(
+            f"{name} must be {', '.join(listed[:-1])} or {listed[-1]}, but is {shown(value)}"
+        )
+
+
+def check_custom_calls(calls: object) -> dict[str, CustomCall]:
+    """Return functions by the name of their target; none for None.
+
+    Raises:
+        ExecutionError: ``calls`` is no mapping from names to functions.
+    """
+    if calls is None:
+        return {}
+    if not isinstance(calls, Mapping) or not all(
+        isinstance(name, str) and callable(call) for name, call in calls.items()
+    ):
+        raise ExecutionError(
+            f"custom_calls must be a mapping from names to functions, but is {shown(calls)}"
+        )
+    return dict(calls)
 
 
 # Devices

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, overload
+from typing import Any, Literal, Self, overload
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -19,7 +19,9 @@ from emu.mlir.attributes import IntegerAttr
 from emu.mlir.ir import Operation
 from emu.sdy.execution.arguments import (
     Input,
+    check_choice,
     check_count,
+    check_custom_calls,
     check_donated,
     check_inputs,
     with_mesh,
@@ -37,11 +39,11 @@ from emu.sdy.execution.partitioned import (
     partition,
 )
 from emu.sdy.execution.resident import ResidentPEs
-from emu.sdy.execution.shards import Placement
+from emu.sdy.execution.shards import Placement, box
 from emu.sdy.execution.trace import Recorder, Values
 from emu.stablehlo.reference import evaluate
+from emu.stablehlo.reference.custom_calls import registered_calls
 from emu.stablehlo.reference.devices import SingleDevice
-from emu.stablehlo.reference.dtypes import dtype_of
 from emu.stablehlo.reference.scope import CustomCall
 from emu.stablehlo.reference.values import Array
 
@@ -78,12 +80,8 @@ class Executable:
         donate: Sequence[int] = (),
         path: Path = "compiled",
     ) -> None:
-        for name, value, known in (("check", check, _CHECKS), ("path", path, PATHS)):
-            if not any(value is each or value == each for each in known):
-                listed = [repr(each) for each in known]
-                raise ExecutionError(
-                    f"{name} must be {', '.join(listed[:-1])} or {listed[-1]}, but is {shown(value)}"
-                )
+        check_choice("check", check, _CHECKS)
+        check_choice("path", path, PATHS)
         module = check_module(module)
         if mesh is not None:
             module = with_mesh(module, mesh)
@@ -100,7 +98,7 @@ class Executable:
             )
         if check is not None and self.n_replicas > 1:
             raise ExecutionError("check must be None for a program of several replicas")
-        self._calls = dict(custom_calls or {})
+        self._calls = {**registered_calls(module), **check_custom_calls(custom_calls)}
         self._program = LocalProgram.of(
             self.partitioned.local,
             str(main_function(self.partitioned.local).symbol_name),
@@ -119,7 +117,7 @@ class Executable:
         """Number of devices, and so of PEs, that the program runs on."""
         return self.partitioned.n_devices * self.n_replicas
 
-    def __enter__(self) -> Executable:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -277,9 +275,7 @@ class Executable:
             for p, x in self._placed(given)
         ]  # fmt: skip
         forms = self._program.inputs
-        sizes = [
-            _nbytes(*form) for form, known in zip(forms, there, strict=True) if known is None
-        ]
+        sizes = [_nbytes(*form) for form, known in zip(forms, there, strict=True) if known is None]
         fresh = iter(memory.take(sizes))
         found: list[tuple[Buffer, tuple[int, ...] | None]] = []
         copies: list[tuple[Array, Array]] = []
@@ -315,7 +311,7 @@ class Executable:
         part = placement.part(value, self._partition(pe))
         if part.shape != target.shape:
             target[...] = np.zeros((), target.dtype)
-        return [(target[(*map(slice, part.shape), ...)], part)]
+        return [(box(target, (0,) * part.ndim, part.shape), part)]
 
     # --- results ---------------------------------------------------------------------------
 
@@ -332,7 +328,9 @@ class Executable:
                 if starts not in seen:
                     seen.add(starts)
                     target = each.placement.part(whole, device)
-                    copies.append((target, each.parts[device][(*map(slice, target.shape), ...)]))
+                    copies.append(
+                        (target, box(each.parts[device], (0,) * target.ndim, target.shape))
+                    )
             wholes.append(whole)
         copy_all(copies)
         return wholes

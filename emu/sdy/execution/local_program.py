@@ -137,5 +137,3 @@ class BoundLocalProgram:
     def new_outputs(self) -> list[Array]:
         """Return arrays for the results."""
         return [np.empty(shape, dtype) for shape, dtype in self._program.results]
-
-

@@ -104,7 +104,9 @@ class ResidentPEs:
         preloaded = replace(options, preload=(*options.preload, __name__))
         self.session = Session(serve, n_pes, args=(program, n_replicas), options=preloaded)
         session = self.session
-        self.memory = Memory(session.segment, lambda nbytes: int(session.order(Allocate(nbytes))[0]))
+        self.memory = Memory(
+            session.segment, lambda nbytes: int(session.order(Allocate(nbytes))[0])
+        )
 
     def run(
         self,

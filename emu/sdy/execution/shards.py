@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,13 @@ def axis_coordinate(axis: AxisRef, mesh: Mesh, place: dict[str, int]) -> int:
     whole, size = mesh.axis_size(axis.name), axis.size(mesh)
     before = axis.sub_axis.pre_size if axis.sub_axis else 1
     return place[axis.name] // (whole // (before * size)) % size
+
+
+def box(whole: Array, starts: Sequence[int], shape: Sequence[int]) -> Array:
+    """Return a part of an array, a view; of an array of rank 0 too."""
+    slices: list[Any] = [slice(a, a + n) for a, n in zip(starts, shape, strict=True)]
+    part: Array = whole[(..., *slices)]
+    return part
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +97,7 @@ class Placement:
     def part(self, whole: Array, device: int) -> Array:
         """Return the part of the whole tensor that a device has, a view; smaller than its shard at an end."""
         starts, shape = self.starts(device), self.local_shape
-        # The ellipsis makes a view of an array of rank 0, too.
-        return whole[(*(slice(a, a + n) for a, n in zip(starts, shape, strict=True)), ...)]
+        return box(whole, starts, shape)
 
     def shard(self, whole: Array, device: int, *, copy: bool = True) -> Array:
         """Return a device's shard, with zeros where it reaches beyond the tensor.

@@ -9,7 +9,7 @@ import numpy as np
 
 from emu.kernels.reduce import CODES
 from emu.mlir.attributes import StringAttr, TypeAttr
-from emu.mlir.ir import Operation, Region
+from emu.mlir.ir import Operation, Region, Value
 from emu.mlir.types import FunctionType
 from emu.stablehlo.reference.devices import SingleDevice
 from emu.stablehlo.reference.dtypes import result_dtype
@@ -82,7 +82,7 @@ def _name(region: Region, dtype: np.dtype[np.generic]) -> str | None:
 def _module(op: Operation) -> Operation:
     """Return a module with the region as a function, and the functions that it calls."""
     region = op.regions[0]
-    inside = {result for each in _walk(region) for result in each.results}
+    inside: set[Value] = {result for each in _walk(region) for result in each.results}
     inside |= {a for each in region.blocks for a in each.arguments}
     inside |= {a for o in _walk(region) for b in o.walk_blocks() for a in b.arguments}
     if any(value not in inside for each in _walk(region) for value in each.operands):

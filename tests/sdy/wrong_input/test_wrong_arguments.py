@@ -12,6 +12,7 @@ import pytest
 import emu.sdy
 from emu.sdy.passes.propagate import BasicPropagate
 from emu.sdy.rules import unregister
+from emu.stablehlo.reference.custom_calls import unregister_custom_call
 
 TEXT = """
 sdy.mesh @mesh = <["x"=2]>
@@ -35,6 +36,23 @@ VALUES: list[Any] = [
 def register(name: Any = "fuzz.op", function: Any = lambda op: None, replace: Any = False) -> None:
     emu.sdy.register_rule(name, replace=replace)(function)
     unregister(name)
+
+
+NUMBERS = np.zeros(4, np.float32)
+PROGRAM = emu.sdy.compile(emu.sdy.parse(TEXT.replace('"x"=2', '"x"=1')))
+"""Runs in this process: what was good after all costs nothing."""
+
+
+def compiled(**arguments: Any) -> None:
+    """Compile, and close what came of it."""
+    emu.sdy.compile(MODULE, **arguments).close()
+
+
+def register_call(
+    name: Any = "fuzz_call", function: Any = lambda op: [], replace: Any = False
+) -> None:
+    emu.sdy.register_custom_call(name, replace=replace)(function)
+    unregister_custom_call(name)
 
 
 def explained() -> emu.sdy.Explanation:
@@ -62,11 +80,28 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "value function": lambda v: explained().value("%a", v),
     "paths": lambda v: explained().value("%a")[0].paths(v),
     "register name": register,
+    "register_custom_call name": register_call,
+    "register_custom_call function": partial(register_call, "fuzz_call"),
+    "register_custom_call replace": lambda v: register_call(replace=v),
     "register function": partial(register, "fuzz.op"),
     "register replace": lambda v: register(replace=v),
     "option": BasicPropagate,
     "from_jax platform": lambda v: emu.sdy.from_jax(len, platform=v, locations=None),
     "from_jax function": lambda v: emu.sdy.from_jax(v, locations=None),
+    "compile": emu.sdy.compile,
+    **{
+        f"compile {name}": lambda v, name=name: compiled(**{name: v})
+        for name in (
+            *("passes", "check", "custom_calls", "mesh", "n_pes", "replicas", "donate", "path"),
+        )
+    },
+    "execute": lambda v: emu.sdy.execute(v, NUMBERS),
+    "call": PROGRAM,
+    "call two": lambda v: PROGRAM(NUMBERS, v),
+    "call options": lambda v: PROGRAM(NUMBERS, options=v),
+    "call gather": lambda v: PROGRAM(NUMBERS, gather=v),
+    "PerDevice": emu.sdy.PerDevice,
+    "call PerDevice": lambda v: PROGRAM([v, NUMBERS]),
 }
 
 
@@ -78,6 +113,8 @@ def test_a_wrong_argument_is_named(call: str) -> None:
             CALLS[call](value)
         except emu.sdy.ArgumentError as error:
             refused += len(str(error)) > 20
+        except emu.sdy.ExecutionError as error:
+            refused += 20 < len(str(error)) < 2_000
         except (emu.sdy.MlirError, emu.sdy.PassFailed):
             pass  # it is an argument, but holds no module
     assert refused > 5

@@ -247,7 +247,9 @@ def _population(b: Builder, facts: Facts, x: list[Value]) -> Value:
 
     pairs = b.binary(Code.SUB, value, b.binary(Code.AND, down(value, 1), mask(0x55)))
     fours = b.binary(
-        Code.ADD, b.binary(Code.AND, pairs, mask(0x33)), b.binary(Code.AND, down(pairs, 2), mask(0x33))
+        Code.ADD,
+        b.binary(Code.AND, pairs, mask(0x33)),
+        b.binary(Code.AND, down(pairs, 2), mask(0x33)),
     )
     total = b.binary(Code.AND, b.binary(Code.ADD, fours, down(fours, 4)), mask(0x0F))
     if width > 8:
@@ -339,5 +341,3 @@ def can_compute(name: str, sources: list[DType], result: DType) -> bool:
     if name == "stablehlo.bitcast_convert":
         return sources[0].bits == result.bits and I1 not in (sources[0], result)
     return True
-
-
