@@ -250,3 +250,39 @@ def test_a_donated_input_holds_the_result(donated: tuple[int, ...]) -> None:
     (found,) = bound([a, b])
     assert (found is a) == bool(donated)
     assert found.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_where_a_loop_starts_stays_what_it_was() -> None:
+    text = f"""
+    func.func @main(%a: {SQUARE}) -> ({SQUARE}, {SQUARE}) {{
+      %z = stablehlo.constant dense<0> : tensor<i32>
+      %b = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0] : ({SQUARE}, {SQUARE}) -> {SQUARE}
+      %0:2 = stablehlo.while(%i = %z, %x = %b) : tensor<i32>, {SQUARE} cond {{
+        %n = stablehlo.constant dense<3> : tensor<i32>
+        %t = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %t : tensor<i1>
+      }} do {{
+        %o = stablehlo.constant dense<1> : tensor<i32>
+        %j = stablehlo.add %i, %o : tensor<i32>
+        %y = stablehlo.add %x, %x : {SQUARE}
+        stablehlo.return %j, %y : tensor<i32>, {SQUARE}
+      }}
+      %c = stablehlo.add %b, %0#1 : {SQUARE}
+      %d = stablehlo.dot_general %b, %c, contracting_dims = [1] x [0] : ({SQUARE}, {SQUARE}) -> {SQUARE}
+      return %c, %d : {SQUARE}, {SQUARE}
+    }}"""
+    check(text, np.arange(N * N, dtype=np.int32).reshape(N, N))
+
+
+def test_an_update_may_be_a_part_of_what_it_updates() -> None:
+    half = f"tensor<{N - 1}x{N}xi32>"
+    body = f"""
+    %z = stablehlo.constant dense<0> : tensor<i32>
+    %o = stablehlo.constant dense<1> : tensor<i32>
+    %b = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0] : ({SQUARE}, {SQUARE}) -> {SQUARE}
+    %s = stablehlo.slice %b [0:{N - 1}, 0:{N}] : ({SQUARE}) -> {half}
+    %u = stablehlo.dynamic_update_slice %b, %s, %o, %z : ({SQUARE}, {half}, tensor<i32>, tensor<i32>) -> {SQUARE}
+    %t = stablehlo.transpose %u, dims = [1, 0] : ({SQUARE}) -> {SQUARE}
+    %r = stablehlo.add %u, %t : {SQUARE}
+    return %r : {SQUARE}"""
+    check(function(body, f"%a: {SQUARE}", SQUARE), np.arange(N * N, dtype=np.int32).reshape(N, N))
