@@ -77,7 +77,9 @@ def test_updates_and_slices_at_run_time(
         f"%1 = stablehlo.dynamic_update_slice %a, %b, {names} : ({whole}, {part}, {scalars}) -> {whole}\n"
         f"return %0, %1 : {part}, {whole}"
     )
-    given_ = f"%a: {whole}, %b: {part}, " + ", ".join(f"%s{i}: tensor<i32>" for i in range(len(shape)))
+    given_ = f"%a: {whole}, %b: {part}, " + ", ".join(
+        f"%s{i}: tensor<i32>" for i in range(len(shape))
+    )
     text = function(body, given_, f"{part}, {whole}")
     check(text, values(shape, name), values(sizes, name, 1), *starts)
 
@@ -89,8 +91,12 @@ def test_concatenate_reshape_reverse(
     name: str, data: st.DataObject, shape: tuple[int, ...]
 ) -> None:
     dimension = data.draw(st.integers(0, len(shape) - 1))
-    other = tuple(data.draw(st.integers(0, 3)) if d == dimension else n for d, n in enumerate(shape))
-    joined = tuple(a + b if d == dimension else a for d, (a, b) in enumerate(zip(shape, other, strict=True)))
+    other = tuple(
+        data.draw(st.integers(0, 3)) if d == dimension else n for d, n in enumerate(shape)
+    )
+    joined = tuple(
+        a + b if d == dimension else a for d, (a, b) in enumerate(zip(shape, other, strict=True))
+    )
     turned, size = joined[::-1], int(np.prod(joined, dtype=int))
     a, b, c, t, flat = (tensor(s, name) for s in (shape, other, joined, turned, (size,)))
     order = list(range(len(shape)))[::-1]

@@ -80,9 +80,7 @@ class Writer:
             f"stablehlo.dynamic_slice {self.pick()}, {start[0]}, {start[1]}, sizes = [{N}, 1] : "
             f"({SQUARE}, tensor<i32>, tensor<i32>) -> {row}"
         )
-        return self.emit(
-            f"stablehlo.broadcast_in_dim {part}, dims = [0, 1] : ({row}) -> {SQUARE}"
-        )
+        return self.emit(f"stablehlo.broadcast_in_dim {part}, dims = [0, 1] : ({row}) -> {SQUARE}")
 
     def _pad(self, depth: int) -> str:
         value = self.scalar()
