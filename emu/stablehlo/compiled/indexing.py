@@ -198,17 +198,17 @@ def _set(target, starts, window, updates):  # type: ignore[no-untyped-def]
             target[starts[i] + window[j]] = updates[i, j]
 
 
-def add_points(target: Array, places: np.ndarray, values: Array) -> None:
-    """Add values to places of a row, in their order; those at negative places are left out."""
-    _add(target, places, np.zeros(1, np.int64), values.reshape(-1, 1))
-
-
 _KERNELS: dict[str, Callable[..., None]] = {
     "add": _add,
     "add_rows": _add_rows,
     "multiply": _multiply,
     "set": _set,
 }
+
+
+def add_points(target: Array, places: np.ndarray, values: Array) -> None:
+    """Add values to places of a row, in their order; those at negative places are left out."""
+    _KERNELS["add"](target, places, np.zeros(1, np.int64), values.reshape(-1, 1))
 
 
 @dataclass(frozen=True)

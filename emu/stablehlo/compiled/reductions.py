@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from emu.mlir.ir import Block, Operation
+from emu.mlir.ir import Block, Operation, Value
 from emu.stablehlo.attributes import ComparisonDirection, ComparisonType
 from emu.stablehlo.compiled.fallback import captured, store
 from emu.stablehlo.compiled.forms import Action, Context, Form, Site, plans
@@ -157,7 +157,7 @@ _ARGMAX = (
 
 
 def _wiring(block: Block) -> str:
-    numbers = {argument: i for i, argument in enumerate(block.arguments)}
+    numbers: dict[Value, int] = {a: i for i, a in enumerate(block.arguments)}
     found = []
     for op in block:
         direction, kind = (op.properties.get(n) for n in ("comparison_direction", "compare_type"))
