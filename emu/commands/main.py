@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from emu.commands.sdy.cost_arguments import add_cost
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -27,6 +29,7 @@ examples:
   emu run -n 4 script.py                        a script on 4 PEs: Triton, PyPTO, torch, emu.world()
   emu run -n 4 --link 25GB/s,2us script.py      the same over an emulated network
   emu sdy explain --value %5 program.mlir       why a value of a sharded program is sharded as it is
+  emu sdy cost program.mlir                     what its communication costs, and why
   emu tiling --hex "01 00 00 00 ..."            the bytes of tiling data, field by field
   emu doctor                                    what this machine offers
 
@@ -297,61 +300,7 @@ def _add_sdy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="compute operation by operation in NumPy: slow, and what defines the meaning",
     )
     run.set_defaults(command=_sdy_run)
-    _add_sdy_cost(tools)
-
-
-def _add_sdy_cost(tools: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    cost = tools.add_parser(
-        "cost",
-        help="predict what a sharded program costs: collectives with their causes, FLOPs, memory",
-        description="Partitions a module, and predicts what its program takes on each device; "
-        "nothing is run. Docs: shardy-cost.",
-    )
-    cost.add_argument(
-        "file", nargs="?", default=None, metavar="FILE", help="MLIR; - is standard input"
-    )
-    cost.add_argument(
-        "--mesh", metavar="x=4,y=8", help="other sizes of the mesh's axes (default: the module's)"
-    )
-    cost.add_argument(
-        "--sharding",
-        action="append",
-        default=[],
-        metavar="%NAME=SHARDING",
-        help="another sharding of an argument of main (repeatable)",
-    )
-    cost.add_argument(
-        "--link",
-        action="append",
-        default=[],
-        metavar="[AXIS=]450GB/s,2us",
-        help="bandwidth and latency of a device's link, of all axes or of one (default: 450GB/s,2us)",
-    )
-    cost.add_argument(
-        "--flops",
-        metavar="67T",
-        help="FLOP/s of a device (default: unknown, only communication is timed)",
-    )
-    several = cost.add_mutually_exclusive_group()
-    several.add_argument(
-        "--compare",
-        nargs="+",
-        default=[],
-        metavar="FILE",
-        help="compare the costs of these modules",
-    )
-    several.add_argument(
-        "--what-if",
-        action="append",
-        default=[],
-        metavar="mesh|x=4,y=2|%NAME|%NAME=SHARDING",
-        help="compare meshes, or shardings of an argument: all of them, or those named (repeatable)",
-    )
-    cost.add_argument("--json", action="store_true", help="write JSON")
-    cost.add_argument(
-        "--most", type=_count, default=None, metavar="N", help="show N collectives (default: all)"
-    )
-    cost.set_defaults(command=_sdy_cost)
+    add_cost(tools, _sdy_cost, _count)
 
 
 def _count(text: str) -> int:

@@ -8,8 +8,10 @@ from typing import TextIO
 
 from emu.commands.sdy.files import open_to_write, read_text
 from emu.mlir.arguments import ArgumentError
-from emu.mlir.diagnostics import MlirError
+from emu.mlir.diagnostics import MlirError, PassFailed
 from emu.mlir.text.lexer import SourceText, render_all
+from emu.sdy.costs.analysis import cost
+from emu.sdy.costs.data import Cost
 from emu.sdy.passes.text import parse_pipeline
 from emu.sdy.provenance import Explanation, explain
 
@@ -48,7 +50,7 @@ def run_explain(
         _write(explanation, values, function, out)
         if html is not None:
             with open_to_write(str(html)) as page:
-                page.write(explanation.html())
+                page.write(explanation.html(cost=_cost(text, file, passes)))
         source = SourceText(text, file)
         if explanation.diagnostics:
             err.write(f"{render_all(explanation.diagnostics, source)}\n")
@@ -59,6 +61,16 @@ def run_explain(
         err.write(f"emu sdy explain: {error}\n")
         return 2
     return 0 if explanation.failure is None else 1
+
+
+def _cost(text: str, file: str, passes: str | None) -> Cost | str | None:
+    """Return the cost for the page, or why there is none; nothing where only some passes were asked for."""
+    if passes is not None:
+        return None
+    try:
+        return cost(text, file=file)
+    except (MlirError, PassFailed, ArgumentError) as error:
+        return f"The cost is not known, since the module cannot be partitioned: {error}"
 
 
 def _write(

@@ -13,10 +13,17 @@ from emu.mlir.gc_pause import paused_collection
 from emu.mlir.ir import Operation
 from emu.mlir.symbols import SymbolTable
 from emu.mlir.types import TensorType
+from emu.mlir.verify import verify
 from emu.sdy.costs import arguments as given
 from emu.sdy.costs.arithmetic import TRANSCENDENTAL, Work, work_of
 from emu.sdy.costs.causes import Cause, Causes, mark_of, mark_operations
-from emu.sdy.costs.changes import change_mesh, change_shardings, meshes_of, uneven
+from emu.sdy.costs.changes import (
+    change_mesh,
+    change_shardings,
+    check_size,
+    meshes_of,
+    uneven,
+)
 from emu.sdy.costs.data import Collective, Cost
 from emu.sdy.costs.groups import axes_between, axes_of, groups_of
 from emu.sdy.costs.memory import Lifetimes, type_bytes
@@ -103,6 +110,7 @@ def analyse(
         change_mesh(copy, main, sizes)
     if others:
         change_shardings(copy, main, others)
+    check_size(copy)
     axes = dict.fromkeys(axis.name for _, each in meshes_of(copy) for axis in each.axes)
     given.check_links(links, axes)
     notes = [f"{problem}: passes make the shards even" for problem in uneven(main)]
@@ -128,7 +136,15 @@ def _partition(
         number: finder.of(op) for number, op in mark_operations(module).items() if op.name in names
     }
     _run(after, module, session)
+    _check(module, session)
     return causes
+
+
+def _check(module: Operation, session: Session) -> None:
+    """Raise PassFailed if the program of one device is not valid: its cost would mean nothing."""
+    if not verify(module, session.diagnostics):
+        lines = [f"{without_name(d.location)}: {d.message}" for d in session.diagnostics.errors]
+        raise PassFailed("\n".join(["the partitioned program is not valid", *lines]))
 
 
 def _split(pipeline: Pipeline) -> tuple[list[Pass], list[Pass]]:

@@ -24,9 +24,16 @@ from emu.sdy.dialect.attributes import (
 from emu.sdy.dialect.meshes import find_mesh
 from emu.sdy.dialect.names import COLLECTIVES
 from emu.sdy.dialect.shardings import get_sharding
-from emu.sdy.dialect.walker import FunctionResult
-from emu.sdy.provenance.history import Recorder, ShardingOwner
-from emu.sdy.provenance.names import ValueName, function_of, line_of, location_name, name_of
+from emu.sdy.provenance.history import Recorder
+from emu.sdy.provenance.names import (
+    ValueName,
+    function_of,
+    given_name,
+    line_of,
+    location_name,
+    name_of,
+)
+from emu.sdy.provenance.report import owner_text
 
 _MARK = "\0made by "
 _REDUCING = {"sdy.all_reduce", "sdy.reduce_scatter"}
@@ -159,18 +166,11 @@ class Causes:
             return None
         path = self._recorder.path(owner, dim, axis)
         first, last = path[0], path[-1]
-        origin = f"{owner_text(first.value)} dim {first.dim}: {first.cause}"
+        called, label = owner_text(first.value), given_name(first.value)
+        origin = f"{f'{label} ({called})' if label else called} dim {first.dim}: {first.cause}"
         place = line_of(last.op.location) if last.op is not None else ""
         text = axis.stripped_text()
         return AxisSource(text, name, dim, last.step, last.cause, place, origin)
-
-
-def owner_text(owner: ShardingOwner) -> str:
-    """Return the name of a value, or of a function's result."""
-    if isinstance(owner, FunctionResult):
-        return f"result#{owner.index} in @{owner.function.symbol_name}"
-    name = name_of(owner)
-    return "a value that passes made" if name is None else str(name)
 
 
 def _axes(op: Operation) -> tuple[AxisRef, ...]:

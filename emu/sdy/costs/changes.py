@@ -82,6 +82,15 @@ def uneven(function: Operation) -> Iterator[str]:
                 )
 
 
+def check_size(module: Operation) -> None:
+    """Raise ArgumentError if a mesh has more devices than lists of them should have."""
+    for _, mesh in meshes_of(module)[:1]:
+        if mesh.total_size > MOST_DEVICES:
+            raise ArgumentError(
+                f"mesh must have at most {MOST_DEVICES} devices, but has {shown(mesh.total_size)}"
+            )
+
+
 def change_mesh(module: Operation, main: Operation, sizes: Mapping[str, int]) -> None:
     """Give axes of all meshes other sizes.
 
@@ -104,13 +113,9 @@ def change_mesh(module: Operation, main: Operation, sizes: Mapping[str, int]) ->
         axes = tuple(MeshAxis(a.name, sizes.get(a.name, a.size)) for a in mesh.axes)
         if axes == mesh.axes:
             continue
-        changed = Mesh(axes)  # an order of devices is that of the old sizes
-        if changed.total_size > MOST_DEVICES:
-            raise ArgumentError(
-                f"mesh must have at most {MOST_DEVICES} devices, but has {changed.total_size}"
-            )
-        op.properties["mesh"] = changed
+        op.properties["mesh"] = Mesh(axes)  # an order of devices is that of the old sizes
         op.attributes.pop("stablehlo.mesh", None)
+    check_size(module)
     for problem in uneven(main):
         raise ArgumentError(f"mesh must divide what it shards, but {problem}")
     _verify(module, f"mesh must fit the module's shardings, but {_sizes_text(sizes)} does not")

@@ -30,7 +30,8 @@ class AxisSource:
             ``emu.sdy.explain``; None if no step did.
         cause: Name of the operation of that step; without a step, why the axis is there: "given".
         place: Source line of that operation, where it is known.
-        origin: Where the axis came from first: ``%w in @main dim 1: given``.
+        origin: Where the axis came from first: ``%w in @main dim 1: given``, or where a front end named
+            the argument ``weights (%arg2 in @main) dim 1: given``.
     """
 
     axis: str
@@ -238,6 +239,7 @@ class Cost:
 
 
 _MOST_SPACES = 16
+_MOST_SUMS = 12
 
 
 def _totals(
@@ -326,12 +328,17 @@ def _collective_lines(cost: Cost, limit: int | None) -> Iterator[str]:
 
 
 def _sums(cost: Cost) -> Iterator[str]:
-    rows = [("time", "runs", "sent", "by kind and by axes")]
-    for totals in (cost.by_kind, cost.by_axes):
+    rows = [("time", "runs", "sent", "in all", "")]
+    hidden = 0
+    for what, totals in (("kind", cost.by_kind), ("axes", cost.by_axes), ("line", cost.by_place)):
+        hidden += max(0, len(totals) - _MOST_SUMS)
         rows += [
-            (seconds_text(t.seconds), str(t.runs), bytes_text(t.bytes_sent), t.name) for t in totals
+            (seconds_text(t.seconds), str(t.runs), bytes_text(t.bytes_sent), what, t.name)
+            for t in totals[:_MOST_SUMS]
         ]
     yield from aligned(rows, frozenset({0, 1, 2}))
+    if hidden:
+        yield f"… and {hidden} more"
 
 
 def _row(each: Collective) -> tuple[str, ...]:

@@ -17,7 +17,8 @@ from emu.mlir.dense import element_bytes
 from emu.mlir.ir import Block, Operation, Value
 from emu.mlir.symbols import SymbolTable
 from emu.mlir.types import TensorType, TupleType, Type
-from emu.sdy.dialect.functions import callee_name, func_arg_attribute
+from emu.sdy.costs.program import called_function
+from emu.sdy.dialect.functions import func_arg_attribute
 
 _VIEWS = {"stablehlo.reshape", "stablehlo.optimization_barrier", "stablehlo.get_tuple_element"}
 _BRANCHES = {"stablehlo.case", "stablehlo.if"}
@@ -58,9 +59,8 @@ class Lifetimes:
         owned = [is_donated(function, index) for index in range(len(arguments))]
         return self._block(function.body(), owned)
 
-    def _callee(self, call: Operation) -> int:
+    def _callee(self, name: str) -> int:
         """Return what a called function needs beyond its arguments and results."""
-        name = callee_name(call)
         if name not in self._callees:
             function = self._table.lookup(name)
             if function is None or name in self._open or not function.regions[0].blocks:
@@ -75,8 +75,9 @@ class Lifetimes:
 
     def _inner(self, op: Operation) -> int:
         """Return what regions of an operation need beyond its operands and results."""
-        if op.name == "func.call":
-            return self._callee(op)
+        called = called_function(op)
+        if called is not None:
+            return self._callee(called)
         if op.name == "stablehlo.while":
             blocks = [region.blocks[0] for region in op.regions]
             # Each turn may overwrite what the last one left: the body owns what is carried.

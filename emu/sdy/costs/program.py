@@ -63,7 +63,7 @@ class RunCounter:
             elif op.name in _CHOICES:
                 self._choice(op, found)
             else:
-                called = self._called(op)
+                called = called_function(op)
                 if called is not None:
                     _add(found, self._function(called))
         return found
@@ -100,12 +100,6 @@ class RunCounter:
                 flops += work * each.count
         return seconds, flops
 
-    def _called(self, op: Operation) -> str | None:
-        if op.name == "func.call":
-            return callee_name(op)
-        target = op.properties.get("decomposition") if op.name == "stablehlo.composite" else None
-        return target.root if isinstance(target, SymbolRefAttr) else None
-
     def _function(self, name: str) -> dict[Operation, Runs]:
         if name not in self._functions:
             function = self._table.lookup(name)
@@ -115,6 +109,14 @@ class RunCounter:
             self._functions[name] = self._block(function.body())
             self._open.discard(name)
         return self._functions[name]
+
+
+def called_function(op: Operation) -> str | None:
+    """Return the name of the function that a call, or a composite operation, runs; None for others."""
+    if op.name == "func.call":
+        return callee_name(op)
+    target = op.properties.get("decomposition") if op.name == "stablehlo.composite" else None
+    return target.root if isinstance(target, SymbolRefAttr) else None
 
 
 def _at(op: Operation) -> str:

@@ -234,7 +234,7 @@ def _shardings(module: Operation | str, name: str, file: str) -> list[_Change]:
 def comparison_lines(costs: Sequence[tuple[str, Cost]]) -> list[str]:
     """Return a table with a line for each cost."""
     heading = ("", "predicted", "communication", "computation", "sent", "FLOPs", "memory")
-    rows = [heading]
+    rows: list[tuple[str, ...]] = [heading]
     for name, each in costs:
         compute = each.compute_seconds
         uncertain = "?" if any(c.uncertainty for c in each.collectives) else ""

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from emu.kernels.core.messages import shown
 from emu.mlir.arguments import ArgumentError, check_module, check_text
 from emu.mlir.diagnostics import Diagnostic, Location, PassFailed
 from emu.mlir.gc_pause import paused_collection
@@ -18,7 +19,7 @@ from emu.sdy.passes.base import Pass, Session, run_pass
 from emu.sdy.passes.text import passes_of
 from emu.sdy.provenance import names as names_
 from emu.sdy.provenance.history import Recorder
-from emu.sdy.provenance.html import to_html
+from emu.sdy.provenance.html import CostData, to_html
 from emu.sdy.provenance.names import ValueName
 from emu.sdy.provenance.report import ValueReport, sharding_text
 
@@ -104,9 +105,20 @@ class Explanation:
         steps = len(self.recorder.steps)
         return "\n".join([*lines, f"{len(self.names)} values, {steps} steps"]) + "\n"
 
-    def html(self) -> str:
-        """Return a self-contained HTML page: the module with its shardings, step by step."""
-        return to_html(list(self), self.recorder, self.original)
+    def html(self, *, cost: CostData | str | None = None) -> str:
+        """Return a self-contained HTML page: the module with its shardings, step by step.
+
+        Args:
+            cost: The predicted cost of the module, from ``emu.sdy.cost``, which the page then shows, or a
+                text that says why there is none. Default: the page has no such part.
+
+        Raises:
+            ArgumentError: ``cost`` is of another type.
+        """
+        if cost is not None and not isinstance(cost, str) and not hasattr(cost, "to_data"):
+            wanted = "a Cost of emu.sdy.cost, a text or None"
+            raise ArgumentError(f"cost must be {wanted}, but got {shown(cost, with_type=True)}")
+        return to_html(list(self), self.recorder, self.original, cost)
 
 
 @paused_collection()

@@ -26,7 +26,7 @@ class Gain:
     """An axis that a step brought to a dimension of a value.
 
     Attributes:
-        step: Number of the step.
+        step: Number of the step, from 1.
         dim: The dimension that got it.
         axis: The axis.
         factor: The factor of the operation's rule along which it went; None
@@ -50,7 +50,8 @@ class PathStep:
     Attributes:
         value: The value (or function's result) that the axis reached.
         dim: The dimension of the value that the axis shards.
-        step: Number of the step that brought it; None if it was there from the start.
+        step: Number of the step that brought it, from 1: ``Recorder.steps[step - 1]``; None if it was
+            there from the start.
         cause: The cause: an operation's name, "group 3", "given".
         op: The operation of the step.
         factor: The factor along which the axis went.
@@ -74,7 +75,7 @@ class Rejection:
         op: The operation that would have brought it.
         kind: Kind of the step, as in ``StepEvent``.
         conflict: The conflict that stopped it.
-        step: Number of the last step at which it was stopped.
+        step: Number of the last step at which it was stopped, from 1.
         other: The value on which the conflict lies, if there is one.
     """
 
@@ -123,8 +124,8 @@ class Recorder:
 
     def step(self, event: StepEvent) -> None:
         """Record a step, its gains and its conflicts."""
-        number = len(self.steps)
         self.steps.append(event)
+        number = len(self.steps)
         owners = self.tensor_owners(event)
         for index, owner in enumerate(owners):
             history = self._history(owner, event.before[index])
@@ -136,8 +137,8 @@ class Recorder:
 
     def seed(self, event: SeedEvent) -> None:
         """Record a sharding that no step brought."""
-        number = len(self.steps)
         self.steps.append(event)
+        number = len(self.steps)
         (owner,) = self.tensor_owners(event)
         known = owner in self.histories
         source = self.owner(event.source) if event.source is not None else None
@@ -172,20 +173,21 @@ class Recorder:
             limit: Number of steps, the last ones of the path. Default: all.
         """
         path: list[PathStep] = []
-        before = len(self.steps)
+        before = len(self.steps) + 1
         owner: ShardingOwner | None = self.owner(value)
         # Backwards: the number of the gain falls with each turn, so the loop ends.
         while owner is not None and len(path) != limit:
-            gain = self._last_gain(owner, dim, axis, before)
+            gain = self.last_gain(owner, dim, axis, before)
             if gain is None:
-                path.append(PathStep(owner, dim, None, self._origin(owner)))
+                path.append(PathStep(owner, dim, None, self.origin(owner)))
                 break
             path.append(self._path_step(owner, gain))
             owner, before = gain.source, gain.step
             dim = dim if gain.source_dim is None else gain.source_dim
         return path[::-1]
 
-    def _last_gain(self, owner: ShardingOwner, dim: int, axis: AxisRef, before: int) -> Gain | None:
+    def last_gain(self, owner: ShardingOwner, dim: int, axis: AxisRef, before: int) -> Gain | None:
+        """Return the last gain of an axis by the owner of a sharding, before a step."""
         history = self.histories.get(owner)
         for gain in reversed(history.gains if history is not None else ()):
             if gain.step < before and gain.dim == dim and axes_.overlaps(gain.axis, axis):
@@ -193,12 +195,13 @@ class Recorder:
         return None
 
     def _path_step(self, owner: ShardingOwner, gain: Gain) -> PathStep:
-        event = self.steps[gain.step]
+        event = self.steps[gain.step - 1]
         if isinstance(event, SeedEvent):
             return PathStep(owner, gain.dim, gain.step, cause_of(event))
         return PathStep(owner, gain.dim, gain.step, cause_of(event), event.op, gain.factor)
 
-    def _origin(self, owner: ShardingOwner) -> str:
+    def origin(self, owner: ShardingOwner) -> str:
+        """Return why the owner of a sharding has the axes that no step brought."""
         history = self.histories.get(owner)
         return history.causes[0] if history is not None and history.causes else "given"
 

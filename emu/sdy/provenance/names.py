@@ -138,6 +138,14 @@ def name_of(value: Value) -> ValueName | None:
     return ValueName(found.function, f"{found.name}#{value.index}", found.number)
 
 
+def given_name(value: object) -> str:
+    """Return the name that a front end gave an argument, as JAX does; "" without one."""
+    if not isinstance(value, BlockArgument):
+        return ""
+    location = without_name(value.location)
+    return location.name if isinstance(location, NameLoc) else ""
+
+
 def location_name(location: Location) -> ValueName | None:
     """Return the name of the (first) value of the operation that a location comes from."""
     return _find(location)

@@ -91,7 +91,7 @@ class ValueReport:
             lines += self._dim_lines(dim, axes, limit)
         if self.rejections:
             lines.append("  not taken:")
-            lines += [f"      {_rejection_text(rejection)}" for rejection in self.rejections]
+            lines += [f"      {rejection_text(rejection)}" for rejection in self.rejections]
         return "\n".join(lines) + "\n"
 
     def _dim_lines(
@@ -108,7 +108,7 @@ class ValueReport:
             lines.append(f"{head}{axis.stripped_text()}")
             # A path that is as long as the limit and starts with a step goes further back.
             if len(path) == limit and path[0].step is not None:
-                lines.append(f"      … (as it came to {_owner_text(path[0].value)})")
+                lines.append(f"      … (as it came to {owner_text(path[0].value)})")
             lines += [f"      {_path_step_text(step)}" for step in path]
         return lines
 
@@ -126,7 +126,7 @@ def _dim_axes(sharding: TensorSharding | None) -> list[tuple[AxisRef, ...]]:
 
 
 def _path_step_text(step: PathStep) -> str:
-    here = f"{_owner_text(step.value)} dim {step.dim}"
+    here = f"{owner_text(step.value)} dim {step.dim}"
     if step.step is None:
         return f"from {here}: {step.cause}"
     factor = f", factor {factor_symbol(step.factor)}" if step.factor is not None else ""
@@ -135,7 +135,8 @@ def _path_step_text(step: PathStep) -> str:
     return f"-> {here}: {step.cause}{factor}{where} [step {step.step}]"
 
 
-def _rejection_text(rejection: Rejection) -> str:
+def rejection_text(rejection: Rejection) -> str:
+    """Return which axis was not taken where, and why, in words."""
     conflict = rejection.conflict
     text = (
         f"{rejection.axis.stripped_text()} on dim {rejection.dim} at {rejection.op.name}, "
@@ -144,12 +145,13 @@ def _rejection_text(rejection: Rejection) -> str:
     if rejection.other is not None:
         other = conflict.other_factor
         factor = "" if other is None else f", factor {factor_symbol(other)}"
-        text += f" ({_owner_text(rejection.other)}{factor})"
+        text += f" ({owner_text(rejection.other)}{factor})"
     place = place_of(rejection.op.location)
     return f"{text}, {place}" if place else text
 
 
-def _owner_text(owner: ShardingOwner) -> str:
+def owner_text(owner: ShardingOwner) -> str:
+    """Return the name of a value, or of a function's result."""
     if isinstance(owner, FunctionResult):
         return f"result {owner.index} of @{owner.function.symbol_name}"
     name = name_of(owner)

@@ -13,6 +13,16 @@ from sdy_cost_programs import MLP
 import emu.sdy
 from emu.commands.main import main
 
+TWO_MESHES = """
+sdy.mesh @a = <["x"=2]>
+sdy.mesh @b = <["x"=3]>
+func.func @main(%x: tensor<6xf32> {sdy.sharding = #sdy.sharding<@a, [{"x"}]>},
+                %y: tensor<6xf32> {sdy.sharding = #sdy.sharding<@b, [{"x"}]>}) -> tensor<6xf32> {
+  %0 = stablehlo.add %x, %y : tensor<6xf32>
+  return %0 : tensor<6xf32>
+}
+"""
+
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -96,3 +106,14 @@ def test_wrong_files_are_told(program: Path, capsys) -> None:
     program.write_text("func.func @f() { return }\nfunc.func @g() { return }")
     assert main(["sdy", "cost", "program.mlir"]) == 1
     assert "main" in capsys.readouterr().err
+
+
+def test_a_page_of_what_cannot_be_partitioned_says_so(program: Path, capsys) -> None:
+    assert main(["sdy", "explain", "program.mlir", "--html", "page.html"]) == 0
+    assert '"n_steps":' in Path("page.html").read_text()
+    program.write_text(TWO_MESHES)
+    assert main(["sdy", "explain", "program.mlir", "--html", "page.html"]) == 0
+    assert '"cost":"The cost is not known, since the module cannot' in Path("page.html").read_text()
+    capsys.readouterr()
+    assert main(["sdy", "cost", "program.mlir"]) == 1
+    assert "the partitioned program is not valid\nprogram.mlir:6:8: " in capsys.readouterr().err

@@ -54,6 +54,12 @@ def test_who_needs_a_value_elsewhere_is_the_cause(line: str, operation: str, pla
     assert any(kind != "all_reduce" and (op, at) == (operation, place) for kind, op, at in causes)
 
 
+def test_arguments_have_the_names_of_the_front_end() -> None:
+    found = emu.sdy.cost((PROGRAMS / "mlp.mlir").read_text())
+    origins = {source.origin for each in found.collectives for source in each.sources}
+    assert origins == {"w (%arg2 in @main) dim 1: given", "y (%arg1 in @main) dim 0: given"}
+
+
 def test_loops_and_calls_multiply() -> None:
     found = emu.sdy.cost((PROGRAMS / "ring_attention.mlir").read_text())
     assert [(c.kind, c.runs, c.uncertainty) for c in found.collectives] == [

@@ -87,6 +87,11 @@ def test_a_called_function_adds_what_it_needs_inside() -> None:
       return %1 : {T}
     }}"""
     assert emu.sdy.cost(text).peak_bytes == 3 * KIB
+    composite = text.replace(
+        "func.call @inner(%a)", 'stablehlo.composite "my.op" %a {decomposition = @inner}'
+    )
+    found = emu.sdy.cost(composite)
+    assert (found.peak_bytes, found.flops) == (3 * KIB, 512)
 
 
 @pytest.mark.parametrize(("element", "size"), [("i1", 1), ("i4", 1), ("bf16", 2), ("f8E4M3FN", 1), ("complex<f64>", 16)])  # fmt: skip

@@ -7,73 +7,23 @@ arrays: the results must be those of the run, and bytes, steps and numbers of ru
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import sdy_messages as messages
+from sdy_counted_runs import counted_run
 
 import emu.sdy
-from emu.mlir.ir import Block, Operation
-from emu.sdy.costs.analysis import Analysis, Works, analyse
+from emu.mlir.ir import Operation
+from emu.sdy.costs.analysis import Works, analyse
 from emu.sdy.costs.data import Collective
-from emu.sdy.execution.partitioned import partition
 from emu.stablehlo.checks import integer
-from emu.stablehlo.reference import evaluate
-from emu.stablehlo.reference.devices import Device, run_on_threads
 
 PROGRAMS = Path(__file__).parent / "programs"
 ALL = sorted(path.stem for path in PROGRAMS.glob("*.mlir"))
 Array = np.ndarray[Any, Any]
-
-
-class Counting:
-    """A device that keeps what collectives bring, and an observer that knows whose they are."""
-
-    def __init__(self, device: Device) -> None:
-        self.device = device
-        self.process = device.process
-        self.n_replicas, self.n_partitions = device.n_replicas, device.n_partitions
-        self.pending: list[tuple[Array, Any]] = []
-        self.calls: dict[Operation, list[tuple[list[tuple[Array, Any]], list[Array]]]] = {}
-
-    def gather(self, value: Array, group: Sequence[int]) -> list[Array]:
-        self.pending.append((value.copy(), tuple(group)))
-        return self.device.gather(value, group)
-
-    def permute(self, value: Array, pairs: Sequence[tuple[int, int]]) -> Array | None:
-        self.pending.append((value.copy(), tuple(pairs)))
-        return self.device.permute(value, pairs)
-
-    def enter(self, block: Block, arguments: Sequence[Array]) -> None:
-        pass
-
-    def leave(self, op: Operation, results: Sequence[Array]) -> None:
-        if self.pending:
-            self.calls.setdefault(op, []).append((self.pending, list(results)))
-            self.pending = []
-
-
-def run(analysis: Analysis, text: str) -> list[Counting]:
-    """Run a program of one device on all devices, from random inputs."""
-    partitioned = partition(emu.sdy.parse(text))
-    rng = np.random.default_rng(0)
-    wholes = [
-        rng.normal(size=each.type.static_shape).astype(np.float32) for each in partitioned.inputs
-    ]
-
-    def one(device: Device) -> Counting:
-        counting = Counting(device)
-        shards = [
-            each.shard(x, device.process)
-            for each, x in zip(partitioned.inputs, wholes, strict=True)
-        ]
-        evaluate(analysis.module, *shards, function="main", device=counting, observer=counting)
-        return counting
-
-    return run_on_threads(one, 1, analysis.n_devices)
 
 
 @pytest.mark.parametrize("link", ["450GB/s,0us", "450GB/s,2us", "inf,1ms"])
@@ -83,7 +33,7 @@ def test_messages_carry_the_predicted_bytes(name: str, link: str) -> None:
     analysis = analyse(text, link=link)
     collectives = analysis.collectives(analysis.runs(Works()))
     assert tuple(collectives.values()) == emu.sdy.cost(text, link=link).collectives
-    devices = run(analysis, text)
+    devices = counted_run(analysis, text)
     called = {op for device in devices for op in device.calls}
     assert called == set(collectives)
     for op, predicted in collectives.items():

@@ -76,6 +76,13 @@ def test_manual_axes_and_sub_axes_keep_their_sizes() -> None:
         emu.sdy.cost(SUB_AXES, mesh="data=2")
 
 
+def test_a_mesh_that_is_too_large_is_refused() -> None:
+    large = MLP.replace('"data"=2', f'"data"={1 << 40}')
+    with pytest.raises(emu.sdy.ArgumentError, match="mesh must have at most 65536 devices"):
+        emu.sdy.cost(large)
+    assert emu.sdy.cost(large, mesh="data=4").n_devices == 8
+
+
 def test_what_is_no_module_is_refused() -> None:
     with pytest.raises(emu.sdy.ArgumentError, match="module must be a module"):
         emu.sdy.cost(3)  # type: ignore[arg-type]  # wrong on purpose

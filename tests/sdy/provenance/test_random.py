@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import AbstractContextManager, nullcontext
+
 import pytest
 from sdy_programs import program
 
@@ -33,11 +36,11 @@ def check_path(recorder, value: Value, dim: int, axis, links) -> None:
     if first.step is None:
         assert first.cause.startswith(("given", "priority", "group", "manual", "data-flow"))
     else:  # the axis came without a neighbour: as its priority's turn came
-        assert isinstance(recorder.steps[first.step], SeedEvent)
+        assert isinstance(recorder.steps[first.step - 1], SeedEvent)
     numbers = [link.step for link in steps]
     assert numbers == sorted(set(numbers))
     for before, link in zip(links, steps, strict=False):
-        event = recorder.steps[link.step]
+        event = recorder.steps[link.step - 1]
         owners = recorder.tensor_owners(event)
         assert link.value in owners
         if not isinstance(event, SeedEvent):
@@ -52,5 +55,10 @@ def test_what_is_explained_is_what_the_passes_give() -> None:
     for seed in range(760, 790):
         text = program(seed)
         module = emu.sdy.parse(text)
-        emu.sdy.run(module, "sdy-propagation-pipeline", verify_each=False)
-        assert str(emu.sdy.explain(text).module) == str(module)
+        explanation = emu.sdy.explain(text)
+        expected: AbstractContextManager[object] = nullcontext()
+        if explanation.failure is not None:  # some programs drop unreduced axes
+            expected = pytest.raises(emu.sdy.PassFailed, match=re.escape(str(explanation.failure)))
+        with expected:
+            emu.sdy.run(module, "sdy-propagation-pipeline", verify_each=False)
+        assert str(explanation.module) == str(module)

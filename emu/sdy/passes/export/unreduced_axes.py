@@ -53,7 +53,7 @@ class VerifyUnreducedAxes(FunctionPass, name="sdy-verify-unreduced-axes"):
             problem = None if each is op else _problem(each, table)
             if problem is not None:
                 report(each, problem, session.diagnostics)
-                raise PassFailed("unreduced axes are inconsistent")
+                raise PassFailed(problem.message)
 
 
 def _problem(op: Operation, table: SymbolTable) -> Problem | None:
