@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from emu.mlir.ir import Operation, Value
+from emu.mlir.types import TensorType
 from emu.stablehlo.compiled.forms import Action, Form, Site
 from emu.stablehlo.reference.devices import SingleDevice
 from emu.stablehlo.reference.errors import EvaluationError
@@ -73,6 +74,8 @@ def store(op: Operation, found: Sequence[Array], targets: Sequence[Array]) -> No
     if len(found) != len(targets):
         raise EvaluationError(f"gives {len(found)} results, but must give {len(targets)}")
     for result, array, target in zip(op.results, found, targets, strict=True):
+        if not isinstance(result.type, TensorType):
+            continue  # A token holds nothing.
         if array.shape != target.shape or array.dtype != target.dtype:
             raise EvaluationError(f"gives {array.dtype}{list(array.shape)}, but must {result.type}")
         np.copyto(target, array)

@@ -164,6 +164,8 @@ def _rows(
 @jit()
 def _add(target, starts, window, updates):  # type: ignore[no-untyped-def]  # compiled per dtype
     for i in range(starts.size):
+        if starts[i] < 0:
+            continue
         for j in range(window.size):
             target[starts[i] + window[j]] += updates[i, j]
 
@@ -171,6 +173,8 @@ def _add(target, starts, window, updates):  # type: ignore[no-untyped-def]  # co
 @jit()
 def _add_rows(target, starts, window, updates):  # type: ignore[no-untyped-def]
     for i in range(starts.size):
+        if starts[i] < 0:
+            continue
         row = target[starts[i] : starts[i] + window.size]
         for j in range(window.size):
             row[j] += updates[i, j]
@@ -179,6 +183,8 @@ def _add_rows(target, starts, window, updates):  # type: ignore[no-untyped-def]
 @jit()
 def _multiply(target, starts, window, updates):  # type: ignore[no-untyped-def]
     for i in range(starts.size):
+        if starts[i] < 0:
+            continue
         for j in range(window.size):
             target[starts[i] + window[j]] *= updates[i, j]
 
@@ -186,6 +192,8 @@ def _multiply(target, starts, window, updates):  # type: ignore[no-untyped-def]
 @jit()
 def _set(target, starts, window, updates):  # type: ignore[no-untyped-def]
     for i in range(starts.size):
+        if starts[i] < 0:
+            continue
         for j in range(window.size):
             target[starts[i] + window[j]] = updates[i, j]
 
@@ -196,6 +204,11 @@ _KERNELS: dict[str, Callable[..., None]] = {
     "multiply": _multiply,
     "set": _set,
 }
+
+
+def add_points(target: Array, places: np.ndarray, values: Array) -> None:
+    """Add values to places of a row, in their order; those at negative places are left out."""
+    _KERNELS["add"](target, places, np.zeros(1, np.int64), values.reshape(-1, 1))
 
 
 @dataclass(frozen=True)
@@ -223,15 +236,22 @@ class Scatter(Form):
         room = [where.shape[d] - where.sizes[d] for d in range(len(steps))]
         handler = HANDLERS[op.name]
 
+        # A slice of one element along each dimension in which it moves is inside or outside as a whole.
+        is_single = all(where.sizes[d] == 1 for d in moving)
+
         def run(x: Array, indices: Array, updates: Array, result: Array) -> None:
             starts = where.starts(indices)
             places = np.zeros(starts[0].shape, np.int64)
+            outside = np.zeros(starts[0].shape, np.bool_)
             for d in moving:
-                if (starts[d] < 0).any() or (starts[d] > room[d]).any():
+                outside |= (starts[d] < 0) | (starts[d] > room[d])
+                places += starts[d] * steps[d]
+            if outside.any():
+                if not is_single:
                     found = handler(op, [x, indices, updates], Scope(program, {}))
                     store(op, found, [result])
                     return
-                places += starts[d] * steps[d]
+                places[outside] = -1
             if result is not x:
                 np.copyto(result, x)
             target = result.reshape(-1)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from emu.mlir.ir import Operation, Value
+from emu.stablehlo.checks import Invalid
 from emu.stablehlo.compiled.collectives import COLLECTIVES
 from emu.stablehlo.compiled.communication import collective_form
 from emu.stablehlo.compiled.control import Choice, Copies, Window
@@ -18,6 +19,7 @@ from emu.stablehlo.compiled.lifetimes import Lifetimes, is_contiguous, is_invari
 from emu.stablehlo.compiled.storage import Kind, Layout, Root, contiguous_strides, place_buffers
 from emu.stablehlo.compiled.units import Unit, Units, number, units_of
 from emu.stablehlo.compiled.views import offset_of
+from emu.stablehlo.reference.errors import EvaluationError
 from emu.stablehlo.reference.values import Array
 
 _FOREVER = 1 << 60
@@ -250,9 +252,10 @@ class _Planner:
         make = PLANS.get(unit.op.name)
         if make is not None:
             operands = tuple(self._lives.stems[v].shadow for v in unit.operands)
-            found = make(Context(unit.op, operands))
-            if found is not None:
-                return found
+            try:
+                return make(Context(unit.op, operands)) or Fallback()
+            except (EvaluationError, Invalid):
+                return Fallback()  # The reference says what is wrong, if the operation runs.
         return Fallback()
 
     def _plain(self, unit: Unit) -> list[Step]:

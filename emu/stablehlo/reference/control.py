@@ -56,7 +56,7 @@ def sorted_by(
     comparator: Region, arrays: Sequence[Array], dimension: int, scope: Scope
 ) -> Sequence[Array]:
     """Return arrays of one shape, sorted together along a dimension by a comparator."""
-    if not arrays[0].ndim:
+    if not arrays[0].ndim or not arrays[0].size:
         return arrays
     lines = [np.moveaxis(a, dimension, -1) for a in arrays]
     shape = lines[0].shape

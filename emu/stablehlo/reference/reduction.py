@@ -49,9 +49,10 @@ def _reduce(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Arra
     dimensions = sorted(ints(op.properties["dimensions"]))
     kept = [d for d in range(inputs[0].ndim) if d not in dimensions]
     shape = tuple(inputs[0].shape[d] for d in kept)
+    length = int(np.prod([inputs[0].shape[d] for d in dimensions], dtype=int))
     region = op.regions[0]
     types = [parameter.type for parameter in region.blocks[0].arguments]
-    lines = [x.transpose([*dimensions, *kept]).reshape(-1, *shape) for x in inputs]
+    lines = [x.transpose([*dimensions, *kept]).reshape(length, *shape) for x in inputs]
     if not all(line.size for line in lines) and lines[0].shape[0] == 0:
         return [np.broadcast_to(start, shape) for start in starts]
     lines, starts = _promoted(types, lines, starts)

@@ -163,7 +163,8 @@ def _text(op: Operation, name: str) -> str:
 
 @handles("interpreter.probe")
 def _probe(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
-    _probed.setdefault(_text(op, "probe_id"), []).append(args[0])
+    # A copy: a compiled program uses its buffers again.
+    _probed.setdefault(_text(op, "probe_id"), []).append(args[0].copy())
     return args
 
 

@@ -1,0 +1,165 @@
+"""Compiled reductions that are not fused, against the reference."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from stablehlo_compiled import check, function
+
+DTYPES = {
+    "f32": (np.float32, 1e-5),
+    "f64": (np.float64, 1e-13),
+    "bf16": (ml_dtypes.bfloat16, 3e-2),
+    "i32": (np.int32, 0),
+    "ui8": (np.uint8, 0),
+}
+NAMES = ["add", "maximum", "minimum", "multiply", "subtract"]
+STARTS = {"add": 0, "multiply": 1, "maximum": -3, "minimum": 3, "subtract": 2}
+
+
+def tensor(shape: tuple[int, ...], name: str) -> str:
+    return "tensor<" + "".join(f"{n}x" for n in shape) + name + ">"
+
+
+def region(combine: str, name: str) -> str:
+    e = f"tensor<{name}>"
+    return (
+        f"({{\n^bb0(%l: {e}, %r: {e}):\n%s = stablehlo.{combine} %l, %r : {e}\n"
+        f"stablehlo.return %s : {e}\n}})"
+    )
+
+
+def values(shape: tuple[int, ...], name: str, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    found = rng.normal(size=shape) * 3
+    if name in ("f32", "f64"):
+        found = np.where(
+            rng.random(shape) < 0.1, rng.choice([np.nan, np.inf, -0.0, 0.0], shape), found
+        )
+    with np.errstate(invalid="ignore"):
+        return np.abs(found).astype(np.uint8) if name == "ui8" else found.astype(DTYPES[name][0])
+
+
+@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize("combine", NAMES)
+@settings(max_examples=10, deadline=None)
+@given(st.data(), st.lists(st.integers(0, 5), min_size=1, max_size=4).map(tuple))
+def test_reduce(combine: str, name: str, data: st.DataObject, shape: tuple[int, ...]) -> None:
+    dims = data.draw(st.lists(st.integers(0, len(shape) - 1), unique=True))
+    kept = tuple(n for d, n in enumerate(shape) if d not in dims)
+    x, r = tensor(shape, name), tensor(kept, name)
+    start = STARTS[combine] if name != "ui8" else abs(STARTS[combine])
+    body = (
+        f"%c = stablehlo.constant dense<{start}{'' if 'i' in name else '.0'}> : tensor<{name}>\n"
+        f'%0 = "stablehlo.reduce"(%x, %c) <{{dimensions = array<i64{": " if dims else ""}'
+        f"{', '.join(map(str, dims))}>}}> {region(combine, name)} : ({x}, tensor<{name}>) -> {r}\n"
+        f"return %0 : {r}"
+    )
+    tolerance = 10 * DTYPES[name][1]
+    inputs = values(shape, name, data.draw(st.integers(0, 50)))
+    check(function(body, f"%x: {x}", r), inputs, rtol=tolerance, atol=tolerance, fallbacks=None)
+
+
+@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize("combine", NAMES)
+@settings(max_examples=10, deadline=None)
+@given(st.data(), st.lists(st.integers(1, 6), min_size=1, max_size=3).map(tuple))
+def test_reduce_window(
+    combine: str, name: str, data: st.DataObject, shape: tuple[int, ...]
+) -> None:
+    draw = data.draw
+    sizes = [draw(st.integers(1, 3)) for _ in shape]
+    moves, base, inner = ([draw(st.integers(1, 2)) for _ in shape] for _ in range(3))
+    pads = [(draw(st.integers(-1, 2)), draw(st.integers(-1, 2))) for _ in shape]
+    if draw(st.booleans()):
+        # A running total.
+        axis = draw(st.integers(0, len(shape) - 1))
+        sizes = [n if d == axis else 1 for d, n in enumerate(shape)]
+        moves, base, inner = ([1] * len(shape) for _ in range(3))
+        pads = [(n - 1, 0) if d == axis else (0, 0) for d, n in enumerate(shape)]
+    found = []
+    for n, w, s, b, d, p in zip(shape, sizes, moves, base, inner, pads, strict=True):
+        full, span = sum(p) + (n - 1) * b + 1, (w - 1) * d + 1
+        assume(full >= span)
+        found.append((full - span) // s + 1)
+    x, r = tensor(shape, name), tensor(tuple(found), name)
+    start = STARTS[combine] if name != "ui8" else abs(STARTS[combine])
+
+    def array(numbers: list[int]) -> str:
+        return f"array<i64: {', '.join(map(str, numbers))}>"
+
+    body = (
+        f"%c = stablehlo.constant dense<{start}{'' if 'i' in name else '.0'}> : tensor<{name}>\n"
+        f'%0 = "stablehlo.reduce_window"(%x, %c) <{{window_dimensions = {array(sizes)}, '
+        f"window_strides = {array(moves)}, base_dilations = {array(base)}, "
+        f"window_dilations = {array(inner)}, padding = dense<{[list(p) for p in pads]}> : "
+        f"tensor<{len(shape)}x2xi64>}}> {region(combine, name)} : ({x}, tensor<{name}>) -> {r}\n"
+        f"return %0 : {r}"
+    )
+    inputs = values(shape, name, draw(st.integers(0, 50)))
+    bound = check(function(body, f"%x: {x}", r), inputs, fallbacks=None)
+    assert bound is not None
+
+
+@pytest.mark.parametrize("name", ["f32", "i32"])
+@settings(max_examples=15, deadline=None)
+@given(st.data(), st.tuples(st.integers(1, 6), st.integers(1, 6)))
+def test_select_and_scatter(name: str, data: st.DataObject, shape: tuple[int, int]) -> None:
+    draw = data.draw
+    sizes, moves = ([draw(st.integers(1, 3)) for _ in shape] for _ in range(2))
+    pads = [(draw(st.integers(0, 1)), draw(st.integers(0, 1))) for _ in shape]
+    places = []
+    for n, w, s, p in zip(shape, sizes, moves, pads, strict=True):
+        assume(sum(p) + n >= w and max(p) < w)
+        places.append((sum(p) + n - w) // s + 1)
+    x, u, e = tensor(shape, name), tensor(tuple(places), name), f"tensor<{name}>"
+    body = (
+        f"%c = stablehlo.constant dense<1> : tensor<i32>\n%z = stablehlo.convert %c : (tensor<i32>) -> {e}\n"
+        f'%0 = "stablehlo.select_and_scatter"(%x, %u, %z) <{{window_dimensions = array<i64: {sizes[0]}, {sizes[1]}>, '
+        f"window_strides = array<i64: {moves[0]}, {moves[1]}>, padding = dense<{[list(p) for p in pads]}> : tensor<2x2xi64>}}> ({{\n"
+        f"^bb0(%l: {e}, %r: {e}):\n%s = stablehlo.compare GE, %l, %r : ({e}, {e}) -> tensor<i1>\n"
+        f"stablehlo.return %s : tensor<i1>\n}}, {region('add', name)[1:-1]}) : ({x}, {u}, {e}) -> {x}\nreturn %0 : {x}"
+    )
+    arrays = values(shape, name, draw(st.integers(0, 50))), values(tuple(places), name, 1)
+    check(function(body, f"%x: {x}, %u: {u}", x), *arrays)
+
+
+@pytest.mark.parametrize("direction", ["GT", "LT"])
+@pytest.mark.parametrize("name", ["f32", "i32", "bf16"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("step", [1, -1])
+def test_argmax(direction: str, name: str, axis: int, step: int) -> None:
+    shape = (5, 7)
+    x, e = tensor(shape, name), f"tensor<{name}>"
+    r = f"tensor<{shape[1 - axis]}xi32>"
+    kept = tensor((shape[1 - axis],), name)
+    body = f"""
+    %i = stablehlo.iota dim = {axis} : tensor<5x7xi32>
+    %k = stablehlo.constant dense<{step}> : tensor<5x7xi32>
+    %j = stablehlo.multiply %i, %k : tensor<5x7xi32>
+    %z = stablehlo.constant dense<0> : tensor<i32>
+    %0:2 = "stablehlo.reduce"(%x, %j, %s, %z) <{{dimensions = array<i64: {axis}>}}> ({{
+    ^bb0(%a: {e}, %b: tensor<i32>, %c: {e}, %d: tensor<i32>):
+      %1 = stablehlo.compare {direction}, %a, %c : ({e}, {e}) -> tensor<i1>
+      %2 = stablehlo.compare NE, %a, %a : ({e}, {e}) -> tensor<i1>
+      %3 = stablehlo.or %1, %2 : tensor<i1>
+      %4 = stablehlo.compare EQ, %a, %c : ({e}, {e}) -> tensor<i1>
+      %5 = stablehlo.compare LT, %b, %d : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      %6 = stablehlo.and %4, %5 : tensor<i1>
+      %7 = stablehlo.or %3, %6 : tensor<i1>
+      %8 = stablehlo.select %3, %a, %c : tensor<i1>, {e}
+      %9 = stablehlo.select %7, %b, %d : tensor<i1>, tensor<i32>
+      stablehlo.return %8, %9 : {e}, tensor<i32>
+    }}) : ({x}, tensor<5x7xi32>, {e}, tensor<i32>) -> ({kept}, {r})
+    return %0#1 : {r}"""
+    text = function(body, f"%x: {x}, %s: {e}", r)
+    dtype = DTYPES[name][0]
+    rng = np.random.default_rng(0)
+    found = rng.integers(-3, 4, shape).astype(dtype)
+    if name != "i32":
+        found[2, 3] = found[4, 3] = found[2, 5] = np.nan
+    for start in (-100, 100, 2):
+        check(text, found, np.asarray(start, dtype))
