@@ -297,6 +297,61 @@ def _add_sdy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="compute operation by operation in NumPy: slow, and what defines the meaning",
     )
     run.set_defaults(command=_sdy_run)
+    _add_sdy_cost(tools)
+
+
+def _add_sdy_cost(tools: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    cost = tools.add_parser(
+        "cost",
+        help="predict what a sharded program costs: collectives with their causes, FLOPs, memory",
+        description="Partitions a module, and predicts what its program takes on each device; "
+        "nothing is run. Docs: shardy-cost.",
+    )
+    cost.add_argument(
+        "file", nargs="?", default=None, metavar="FILE", help="MLIR; - is standard input"
+    )
+    cost.add_argument(
+        "--mesh", metavar="x=4,y=8", help="other sizes of the mesh's axes (default: the module's)"
+    )
+    cost.add_argument(
+        "--sharding",
+        action="append",
+        default=[],
+        metavar="%NAME=SHARDING",
+        help="another sharding of an argument of main (repeatable)",
+    )
+    cost.add_argument(
+        "--link",
+        action="append",
+        default=[],
+        metavar="[AXIS=]450GB/s,2us",
+        help="bandwidth and latency of a device's link, of all axes or of one (default: 450GB/s,2us)",
+    )
+    cost.add_argument(
+        "--flops",
+        metavar="67T",
+        help="FLOP/s of a device (default: unknown, only communication is timed)",
+    )
+    several = cost.add_mutually_exclusive_group()
+    several.add_argument(
+        "--compare",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="compare the costs of these modules",
+    )
+    several.add_argument(
+        "--what-if",
+        action="append",
+        default=[],
+        metavar="mesh|x=4,y=2|%NAME|%NAME=SHARDING",
+        help="compare meshes, or shardings of an argument: all of them, or those named (repeatable)",
+    )
+    cost.add_argument("--json", action="store_true", help="write JSON")
+    cost.add_argument(
+        "--most", type=_count, default=None, metavar="N", help="show N collectives (default: all)"
+    )
+    cost.set_defaults(command=_sdy_cost)
 
 
 def _count(text: str) -> int:
@@ -507,6 +562,24 @@ def _sdy_run(options: argparse.Namespace) -> int:
             passes=options.pipeline,
             timeout=options.timeout,
             reference=options.reference,
+        )
+    )
+
+
+def _sdy_cost(options: argparse.Namespace) -> int:
+    from emu.commands.sdy.cost import Request, run_cost
+
+    given = [] if options.file is None else [options.file]
+    return run_cost(
+        Request(
+            [*given, *options.compare] or ["-"],
+            mesh=options.mesh,
+            shardings=options.sharding,
+            links=options.link,
+            flops=options.flops,
+            what_if=options.what_if,
+            json=options.json,
+            limit=options.most,
         )
     )
 

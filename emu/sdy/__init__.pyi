@@ -1,9 +1,14 @@
+from ._custom_calls import register_custom_call as register_custom_call
 from ._rules import register_rule as register_rule
 from ._text import ArgumentError as ArgumentError
 from ._text import MlirError as MlirError
 from ._text import PassFailed as PassFailed
 from ._text import parse as parse
 from ._text import to_text as to_text
+from .costs import Cost as Cost
+from .costs import Variants as Variants
+from .costs import cost as cost
+from .costs import what_if as what_if
 from .execution.arrays import DeviceArray as DeviceArray
 from .execution.arrays import PerDevice as PerDevice
 from .execution.errors import ExecutionError as ExecutionError
@@ -12,6 +17,7 @@ from .execution.executable import Executable as Executable
 from .execution.executable import compile as compile
 from .execution.executable import execute as execute
 from .jax import from_jax as from_jax
+from .jitted import jit as jit
 from .passes.run import run as run
 from .provenance import Explanation as Explanation
 from .provenance import ValueReport as ValueReport

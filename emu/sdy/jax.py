@@ -71,7 +71,7 @@ def from_jax(
     check_text("platform", platform, "the name of a platform")
     check_flag("locations", locations)
     check_flag("legalize_chlo", legalize_chlo)
-    jax = _jax()
+    jax = imported_jax("emu.sdy.from_jax")
     shardings = {
         name: value
         for name, value in (("in_shardings", in_shardings), ("out_shardings", out_shardings))
@@ -116,20 +116,18 @@ def legalized_text(lowered: Any, *, locations: bool) -> str | None:
         return str(copy.operation.get_asm(enable_debug_info=locations))
 
 
-def _jax() -> Any:
+def imported_jax(caller: str) -> Any:
+    """Return the module ``jax``; raise ImportError, which names the caller, where it does not do."""
     try:
         import jax
     except ImportError:
-        raise ImportError(
-            "emu.sdy.from_jax needs JAX: pip install 'tile-emu[jax]'", name="jax"
-        ) from None
+        raise ImportError(f"{caller} needs JAX: pip install 'tile-emu[jax]'", name="jax") from None
     version = tuple(int(n) for n in re.findall(r"\d+", jax.__version__)[:2])
     if version < _OLDEST:
         oldest = ".".join(map(str, _OLDEST))
-        raise ImportError(f"emu.sdy.from_jax needs jax >= {oldest}, found {jax.__version__}")
+        raise ImportError(f"{caller} needs jax >= {oldest}, found {jax.__version__}")
     if not jax.config.jax_use_shardy_partitioner:  # pyright: ignore[reportAttributeAccessIssue]  # made at run time
         raise ImportError(
-            "emu.sdy.from_jax needs Shardy in JAX: "
-            "jax.config.update('jax_use_shardy_partitioner', True)"
+            f"{caller} needs Shardy in JAX: jax.config.update('jax_use_shardy_partitioner', True)"
         )
     return jax

@@ -99,7 +99,7 @@ define_ops(
     replace(_UNARY, name="chlo.constant_like", pieces=(), operands=1, required=("value",)),
 )
 
-for _name in ("next_after", "polygamma", "zeta"):
+for _name in ("mulhi", "next_after", "polygamma", "zeta"):
     define_ops(
         OpSpec(
             name=f"chlo.{_name}",

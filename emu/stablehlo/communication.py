@@ -10,7 +10,7 @@ from dataclasses import replace
 from emu.mlir.attributes import StringAttr
 from emu.mlir.forms import ATTRIBUTES, RESULT_TYPE, SAME_TYPE, Operands
 from emu.mlir.ir import Operation
-from emu.mlir.types import TensorType, Type
+from emu.mlir.types import IntegerType, TensorType, Type
 from emu.stablehlo.checks import Invalid, integer, operand_tensor, tensor, unchanged
 from emu.stablehlo.dialect import define_ops
 from emu.stablehlo.reducers import accumulators, check_reducer
@@ -53,6 +53,45 @@ def _infer_all_to_all(op: Operation) -> list[Type]:
         shape[concat] = None if size is None else size * count
         results.append(TensorType(tuple(shape), source.element))
     return results
+
+
+def root_operand(op: Operation) -> int | None:
+    """Return the index of the operand that holds the roots; None where each group's first is it."""
+    return len(op.operands) - 1 if "has_dynamic_root" in op.properties else None
+
+
+def _check_root(op: Operation) -> None:
+    name, last = op.name.partition(".")[2], root_operand(op)
+    if last is None:
+        if not op.operands:
+            raise Invalid(f"{name} requires at least one data operand")
+        return
+    rooted = f"{name} with has_dynamic_root=true"
+    if last < 1:
+        raise Invalid(f"{rooted} requires at least two operands (data + root)")
+    type_ = operand_tensor(op, last)
+    if type_.rank != 1 or type_.element != IntegerType(32):
+        raise Invalid(f"last operand of {rooted} must be a rank-1 i32 tensor, but got '{type_}'")
+    if type_.shape[0] not in (None, last):
+        raise Invalid(
+            f"last operand of {rooted} must have the same number of elements as data operands "
+            f"({last}), but got {type_.shape[0]}"
+        )
+
+
+def _check_collective_reduce(op: Operation) -> None:
+    _check_root(op)
+    check_reducer(op)
+
+
+def _infer_broadcast(op: Operation) -> list[Type]:
+    return [value.type for value in op.operands[: root_operand(op)]]
+
+
+def _infer_collective_reduce(op: Operation) -> list[Type]:
+    element = accumulators(op, 0, op.operands)[0]
+    data = op.operands[: root_operand(op)]
+    return [TensorType(tensor(value.type).shape, element) for value in data]
 
 
 define_ops(
@@ -100,7 +139,25 @@ _COPY = OpSpec(
     pointwise=True,
 )
 define_ops(
-    replace(_COPY, name="stablehlo.collective_broadcast", required=("replica_groups",)),
+    OpSpec(
+        name="stablehlo.collective_broadcast",
+        results=None,
+        required=("replica_groups",),
+        optional=("channel_handle", "has_dynamic_root"),
+        check=_check_root,
+        infer=_infer_broadcast,
+        pointwise=True,
+    ),
+    OpSpec(
+        name="stablehlo.collective_reduce",
+        results=None,
+        regions=("computation",),
+        required=("replica_groups",),
+        optional=("channel_handle", "use_global_device_ids", "has_dynamic_root"),
+        check=_check_collective_reduce,
+        infer=_infer_collective_reduce,
+        pointwise=True,
+    ),
     replace(_COPY, name="stablehlo.collective_permute", required=("source_target_pairs",)),
     OpSpec(
         name="stablehlo.cross-replica-sum",

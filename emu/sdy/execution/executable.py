@@ -42,6 +42,7 @@ from emu.sdy.execution.resident import ResidentPEs
 from emu.sdy.execution.shards import Placement, box
 from emu.sdy.execution.trace import Recorder, Values
 from emu.stablehlo.reference import evaluate
+from emu.stablehlo.reference.custom_calls import registered_calls
 from emu.stablehlo.reference.devices import SingleDevice
 from emu.stablehlo.reference.scope import CustomCall
 from emu.stablehlo.reference.values import Array
@@ -97,7 +98,7 @@ class Executable:
             )
         if check is not None and self.n_replicas > 1:
             raise ExecutionError("check must be None for a program of several replicas")
-        self._calls = check_custom_calls(custom_calls)
+        self._calls = {**registered_calls(module), **check_custom_calls(custom_calls)}
         self._program = LocalProgram.of(
             self.partitioned.local,
             str(main_function(self.partitioned.local).symbol_name),

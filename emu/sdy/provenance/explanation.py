@@ -6,12 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from emu.mlir import parse
 from emu.mlir.arguments import ArgumentError, check_module, check_text
 from emu.mlir.diagnostics import Diagnostic, Location, PassFailed
 from emu.mlir.gc_pause import paused_collection
 from emu.mlir.ir import BlockArgument, Operation, OpResult, Value
-from emu.mlir.text.naming import Names
 from emu.mlir.types import TensorType
 from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.functions import func_result_sharding, function_type
@@ -136,15 +134,7 @@ def explain(
     check_text("file", file, "the name of a file")
     if not isinstance(module, str):
         check_module(module)
-    if isinstance(module, str):
-        names: dict[Value, str] = {}
-        original = parse(module, file=file, names=names)
-    else:
-        original, names = module, Names(module, generic=False).values
-    called = names_.value_names(original, names)
-    mapping: dict[Value, Value] = {}
-    copy = original.clone(mapping)
-    names_.add_names(copy, {mapping[value]: name for value, name in called.items()})
+    original, called, copy = names_.named_copy(module, file)
     recorder = Recorder()
     session = Session(listener=recorder, verify_each=False)
     failure = None

@@ -12,10 +12,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from emu.mlir import parse
 from emu.mlir.diagnostics import UNKNOWN, CallSiteLoc, FileLoc, FusedLoc, Location, NameLoc
 from emu.mlir.ir import Block, BlockArgument, Operation, OpResult, Value
+from emu.mlir.text.naming import Names
 
 _MARK = "\0"
+_PARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,27 @@ class ValueName:
 
     def __str__(self) -> str:
         return f"{self.name} in @{self.function}" if self.function else self.name
+
+
+def named_copy(
+    module: Operation | str, file: str = "-"
+) -> tuple[Operation, dict[Value, ValueName], Operation]:
+    """Return a module, the names of its values, and a copy whose locations have these names.
+
+    Args:
+        module: A module, whose values have the names that the printer gives them, or a text.
+        file: Name of the text in locations.
+    """
+    if isinstance(module, str):
+        names: dict[Value, str] = {}
+        original = parse(module, file=file, names=names)
+    else:
+        original, names = module, Names(module, generic=False).values
+    called = value_names(original, names)
+    mapping: dict[Value, Value] = {}
+    copy = original.clone(mapping)
+    add_names(copy, {mapping[value]: name for value, name in called.items()})
+    return original, called, copy
 
 
 def value_names(module: Operation, names: Mapping[Value, str]) -> dict[Value, ValueName]:
@@ -114,6 +138,11 @@ def name_of(value: Value) -> ValueName | None:
     return ValueName(found.function, f"{found.name}#{value.index}", found.number)
 
 
+def location_name(location: Location) -> ValueName | None:
+    """Return the name of the (first) value of the operation that a location comes from."""
+    return _find(location)
+
+
 def _from_parent(block: Block) -> ValueName | None:
     parent = block.parent_op
     return _find(parent.location) if parent is not None else None
@@ -121,7 +150,8 @@ def _from_parent(block: Block) -> ValueName | None:
 
 def _find(location: Location) -> ValueName | None:
     if isinstance(location, NameLoc):
-        if location.name.startswith(_MARK):
+        # Marks of others (see ``emu.sdy.costs``) begin with a NUL character too, but have one only.
+        if location.name.startswith(_MARK) and location.name.count(_MARK) == _PARTS:
             function, number, name = location.name[1:].split(_MARK, 2)
             return ValueName(function, name, int(number)) if name else None
         return _find(location.child)
@@ -145,3 +175,16 @@ def place_of(location: Location) -> str:
     if isinstance(location, FusedLoc):
         return next((p for p in map(place_of, location.locations) if p), "")
     return "" if location == UNKNOWN else str(location)
+
+
+def line_of(location: Location) -> str:
+    """Return the source line of a location, ``file:line``; "" if unknown."""
+    if isinstance(location, FileLoc):
+        return f"{location.file}:{location.line}"
+    if isinstance(location, NameLoc):
+        return line_of(location.child)
+    if isinstance(location, CallSiteLoc):
+        return line_of(location.callee)
+    if isinstance(location, FusedLoc):
+        return next((p for p in map(line_of, location.locations) if p), "")
+    return ""

@@ -16,7 +16,7 @@ from emu.stablehlo.attributes import (
 )
 from emu.stablehlo.checks import integer
 from emu.stablehlo.reference.contraction import dot_general
-from emu.stablehlo.reference.dtypes import is_complex, is_float, is_integer, result_dtype
+from emu.stablehlo.reference.dtypes import bit_width, is_complex, is_float, is_integer, result_dtype
 from emu.stablehlo.reference.elementwise import total_order
 from emu.stablehlo.reference.errors import EvaluationError
 from emu.stablehlo.reference.scope import HANDLERS, Scope, define_elementwise, handles
@@ -95,6 +95,16 @@ def _polygamma(n: Array, x: Array) -> Array:
 
 
 _UNARY["polygamma"] = _polygamma
+
+
+def _mulhi(x: Array, y: Array) -> Array:
+    """Return the upper half of the bits of products."""
+    shift = bit_width(x.dtype)
+    products = x.astype(object) * y.astype(object)
+    return np.asarray(products >> shift).astype(x.dtype)
+
+
+_UNARY["mulhi"] = _mulhi
 
 for _name, _function in _UNARY.items():
     define_elementwise(f"chlo.{_name}", _function)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from emu.mlir.attributes import IntegerAttr, StringAttr
-from emu.mlir.ir import Operation
-from emu.stablehlo.reference.errors import EvaluationError
+from emu.mlir.attributes import IntegerAttr
+from emu.mlir.ir import Operation, Region
+from emu.stablehlo.checks import integer
 from emu.stablehlo.reference.scope import Scope, callee, handles
 from emu.stablehlo.reference.values import Array
 
@@ -16,20 +16,6 @@ from emu.stablehlo.reference.values import Array
 @handles("func.call", "stablehlo.composite")
 def _call(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
     return scope.call(callee(op), args)
-
-
-@handles("stablehlo.custom_call")
-def _custom_call(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
-    name = op.properties["call_target_name"]
-    target = name.value if isinstance(name, StringAttr) else str(name)
-    function = scope.program.custom_calls.get(target)
-    if function is None:
-        known = ", ".join(sorted(scope.program.custom_calls)) or "none"
-        raise EvaluationError(
-            f"nothing computes the custom call @{target}; pass custom_calls={{{target!r}: "
-            f"function(op, *arrays) -> arrays}} (known: {known})"
-        )
-    return function(op, *args)
 
 
 @handles("stablehlo.while")
@@ -63,16 +49,23 @@ def _map(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
 def _sort(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
     attribute = op.properties.get("dimension")
     dimension = attribute.value if isinstance(attribute, IntegerAttr) else -1
-    if not args[0].ndim:
-        return args
-    lines = [np.moveaxis(a, dimension, -1) for a in args]
+    return sorted_by(op.regions[0], args, dimension, scope)
+
+
+def sorted_by(
+    comparator: Region, arrays: Sequence[Array], dimension: int, scope: Scope
+) -> Sequence[Array]:
+    """Return arrays of one shape, sorted together along a dimension by a comparator."""
+    if not arrays[0].ndim:
+        return arrays
+    lines = [np.moveaxis(a, dimension, -1) for a in arrays]
     shape = lines[0].shape
-    order = sorted_order(op, [line.reshape(-1, shape[-1]) for line in lines], scope)
+    order = sorted_order(comparator, [line.reshape(-1, shape[-1]) for line in lines], scope)
     order = order.reshape(shape)
     return [np.moveaxis(np.take_along_axis(a, order, -1), -1, dimension) for a in lines]
 
 
-def sorted_order(op: Operation, lines: Sequence[Array], scope: Scope) -> np.ndarray:
+def sorted_order(comparator: Region, lines: Sequence[Array], scope: Scope) -> np.ndarray:
     """Return, per line, the places of the elements in sorted order.
 
     Merges of runs of 1, 2, 4 … in all lines at once: stable, and no more comparisons than a merge
@@ -80,7 +73,6 @@ def sorted_order(op: Operation, lines: Sequence[Array], scope: Scope) -> np.ndar
     """
     count, length = lines[0].shape
     order = np.broadcast_to(np.arange(length), (count, length)).copy()
-    comparator = op.regions[0]
 
     def is_less(rows: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         pairs = [side for line in lines for side in (line[rows, left], line[rows, right])]
@@ -107,3 +99,35 @@ def sorted_order(op: Operation, lines: Sequence[Array], scope: Scope) -> np.ndar
             left = left + (live & ~take_right)
         order, width = merged, 2 * width
     return order
+
+
+# Several values as one
+
+
+def packed(values: Sequence[Array]) -> Array:
+    """Return the value of a tuple: an array of objects, one per element."""
+    found = np.empty(len(values), object)
+    for index, value in enumerate(values):
+        found[index] = value
+    return found
+
+
+@handles("stablehlo.tuple")
+def _tuple(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    return (packed(args),)
+
+
+@handles("stablehlo.get_tuple_element")
+def _get_tuple_element(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    return (args[0][integer(op, "index")],)
+
+
+@handles("stablehlo.async_start")
+def _async_start(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    # Computed at once: a program cannot see when a future's value is there.
+    return (packed(scope.run(op.regions[0], args)),)
+
+
+@handles("stablehlo.async_done")
+def _async_done(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    return list(args[0])

@@ -24,6 +24,7 @@ from emu.stablehlo.reference.dtypes import (
     result_dtype,
     wrap,
 )
+from emu.stablehlo.reference.quantization import to_dequantized, to_quantized
 from emu.stablehlo.reference.scope import ELEMENTWISE, Scope, define_elementwise, handles
 from emu.stablehlo.reference.values import Array
 
@@ -371,6 +372,16 @@ def _bitcast(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Arr
     return (np.ascontiguousarray(x).reshape(-1).view(dtype).reshape(type_.static_shape),)
 
 
+@handles("stablehlo.uniform_quantize")
+def _uniform_quantize(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    return (to_quantized(args[0], op.operands[0].type, op.result.type),)
+
+
+@handles("stablehlo.uniform_dequantize")
+def _uniform_dequantize(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    return (to_dequantized(args[0], op.operands[0].type),)
+
+
 def bits_per_element(dtype: np.dtype[np.generic]) -> int:
     """Return the number of bits that an element has in StableHLO, which may be less than a byte."""
     if dtype.kind == "b":
@@ -420,7 +431,9 @@ def reduce_precision(x: Array, exponent_bits: int, mantissa_bits: int) -> Array:
         rounded = np.where(large, np.copysign(np.inf, wide), rounded)
         small = np.abs(rounded) < 2.0 ** (1 - bias)
         rounded = np.where(small, np.copysign(0.0, wide), rounded)
-    return np.where(np.isfinite(wide), rounded, wide).astype(x.dtype)
+    # A format without a mantissa has infinity and no NaN.
+    other = wide if mantissa_bits else np.copysign(np.inf, wide)
+    return np.where(np.isfinite(wide), rounded, other).astype(x.dtype)
 
 
 ELEMENTWISE |= {"stablehlo.compare", "stablehlo.convert", "stablehlo.reduce_precision"}

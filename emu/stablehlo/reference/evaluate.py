@@ -16,15 +16,18 @@ from emu.stablehlo.reference import (  # noqa: F401  (their handlers register th
     control,
     elementwise,
     gather_scatter,
+    lapack,
     linear_algebra,
     random,
     reduction,
     shaping,
+    transfers,
 )
 from emu.stablehlo.reference.devices import Device, SingleDevice, run_on_threads
-from emu.stablehlo.reference.dtypes import dtype_of
 from emu.stablehlo.reference.errors import EvaluationError
+from emu.stablehlo.reference.quantization import stored_dtype
 from emu.stablehlo.reference.scope import CustomCall, Observer, Program
+from emu.stablehlo.reference.streams import Streams
 from emu.stablehlo.reference.values import Array
 
 
@@ -35,6 +38,7 @@ def evaluate(
     device: Device | None = None,
     custom_calls: Mapping[str, CustomCall] | None = None,
     observer: Observer | None = None,
+    streams: Streams | None = None,
 ) -> list[Array]:
     """Run a function of a module.
 
@@ -45,6 +49,7 @@ def evaluate(
         device: The process that runs it. Default: the only one.
         custom_calls: Functions by the name of their target. Default: none.
         observer: Sees all values. Default: nobody.
+        streams: What ``infeed`` takes, ``outfeed`` gives and channels hold. Default: empty ones.
 
     Returns:
         One array per result.
@@ -53,7 +58,11 @@ def evaluate(
         EvaluationError: An input does not fit, or an operation cannot be evaluated.
     """
     program = Program(
-        module, SingleDevice() if device is None else device, custom_calls or {}, observer
+        module,
+        SingleDevice() if device is None else device,
+        custom_calls or {},
+        observer,
+        streams,
     )
     checked = _checked_inputs(program.function(function), inputs)
     # Copies: a result may be a view of an input, or of a constant's bytes.
@@ -109,7 +118,7 @@ def _checked(index: int, value: Array, type_: Type) -> Array:
     if not isinstance(type_, TensorType) or not type_.is_static:
         raise EvaluationError(f"input {index} is {type_}, which has no static shape")
     array = np.asarray(value)
-    if array.shape != type_.shape or array.dtype != dtype_of(type_.element):
+    if array.shape != type_.shape or array.dtype != stored_dtype(type_.element):
         raise EvaluationError(
             f"input {index} must be {type_}, but is {array.dtype}{list(array.shape)}"
         )

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from emu.mlir.ir import Operation
-from emu.stablehlo.attributes import RngAlgorithm
-from emu.stablehlo.reference.dtypes import result_dtype
+from emu.stablehlo.attributes import RngAlgorithm, RngDistribution
+from emu.stablehlo.reference.dtypes import is_float, result_dtype
 from emu.stablehlo.reference.errors import EvaluationError
 from emu.stablehlo.reference.scope import Scope, handles
 from emu.stablehlo.reference.shaping import result_shape
@@ -136,3 +136,30 @@ def _rng_bit_generator(op: Operation, args: Sequence[Array], scope: Scope) -> Se
 
 def _packed(state: Words) -> Words:
     return np.ascontiguousarray(state).view(np.uint64)
+
+
+# Numbers of no certain generator
+
+
+@handles("stablehlo.rng")
+def _rng(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    distribution = op.properties["rng_distribution"]
+    assert isinstance(distribution, RngDistribution)
+    dtype, shape = result_dtype(op.result.type), result_shape(op)
+    generator = scope.program.streams.generator
+    if distribution.value == "NORMAL":
+        mean, deviation = (float(each) for each in args[:2])
+        return (np.asarray(generator.normal(mean, deviation, shape)).astype(dtype),)
+    if is_float(dtype):
+        low, high = (float(each) for each in args[:2])
+        found = np.asarray(low + (high - low) * generator.random(shape)).astype(dtype)
+        # Rounding to few bits may reach the upper end, which is not in the interval.
+        return (np.where(found < args[1], found, args[0]).astype(dtype),)
+    first, last = (int(each) for each in args[:2])
+    if dtype.kind == "b":
+        last += 1
+    if first >= last:
+        raise EvaluationError(f"the interval from {first} to {last} has no number")
+    wide = np.uint64 if dtype.kind == "u" else np.int64
+    found = np.asarray(generator.integers(first, last, shape, dtype=wide))
+    return (found.astype(dtype),)

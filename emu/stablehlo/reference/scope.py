@@ -12,8 +12,13 @@ from emu.mlir.attributes import StringAttr, SymbolRefAttr
 from emu.mlir.ir import Block, Operation, Region, Value
 from emu.mlir.types import TensorType
 from emu.stablehlo.reference.devices import Device
-from emu.stablehlo.reference.dtypes import dtype_of
 from emu.stablehlo.reference.errors import EvaluationError
+from emu.stablehlo.reference.quantization import (
+    evaluate_quantized,
+    has_quantized_types,
+    stored_dtype,
+)
+from emu.stablehlo.reference.streams import Streams
 from emu.stablehlo.reference.values import Array
 
 CustomCall = Callable[..., Sequence[Array]]
@@ -51,6 +56,7 @@ class Program:
         device: The process that evaluates.
         custom_calls: Functions by the name of their target.
         observer: Told of every operation's results; None for nobody.
+        streams: What is exchanged with the host.
     """
 
     def __init__(
@@ -59,6 +65,7 @@ class Program:
         device: Device,
         custom_calls: Mapping[str, CustomCall],
         observer: Observer | None = None,
+        streams: Streams | None = None,
     ) -> None:
         self.functions = {
             op.symbol_name: op for op in module.body() if op.name == "func.func" and op.symbol_name
@@ -66,6 +73,7 @@ class Program:
         self.device = device
         self.custom_calls = custom_calls
         self.observer = observer
+        self.streams = Streams() if streams is None else streams
 
     def function(self, name: str) -> Operation:
         """Return the function of a name."""
@@ -140,7 +148,10 @@ class Scope:
         try:
             # NumPy warns of what StableHLO defines: overflow, 0 / 0, NaN.
             with np.errstate(all="ignore"):
-                found = handler(op, operands, self)
+                if has_quantized_types(op):
+                    found = evaluate_quantized(op, operands, lambda o, args: handler(o, args, self))
+                else:
+                    found = handler(op, operands, self)
         except EvaluationError as error:
             raise _at(op, error) from error.__cause__
         if not self.batched:
@@ -155,7 +166,7 @@ class Scope:
             type_ = result.type
             if not isinstance(type_, TensorType) or not type_.is_static:
                 continue
-            if array.shape != type_.shape or array.dtype != dtype_of(type_.element):
+            if array.shape != type_.shape or array.dtype != stored_dtype(type_.element):
                 raise _at(
                     op, EvaluationError(f"gives {array.dtype}{list(array.shape)}, but must {type_}")
                 )
@@ -181,7 +192,7 @@ class Scope:
         last = region.blocks[0].last
         types = [] if last is None else [value.type for value in last.operands]
         results: list[Array] = [
-            np.empty(shape, dtype_of(t.element)) for t in types if isinstance(t, TensorType)
+            np.empty(shape, stored_dtype(t.element)) for t in types if isinstance(t, TensorType)
         ]
         for index in np.ndindex(*shape):
             found = self.run(region, [each[index].reshape(()) for each in wide])

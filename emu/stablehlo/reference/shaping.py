@@ -175,3 +175,15 @@ def pad(
     if source.size:
         result[tuple(targets)] = source
     return result
+
+
+@handles("stablehlo.set_dimension_size")
+def _set_dimension_size(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    x, size = args
+    dimension = integer(op, "dimension")
+    if int(size) != x.shape[dimension]:
+        raise EvaluationError(
+            f"only the size that dimension {dimension} has, {x.shape[dimension]}, is evaluated, "
+            f"but got {int(size)}"
+        )
+    return (x,)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from emu.mlir.attributes import ArrayAttr, IntegerAttr, SymbolRefAttr
+from emu.mlir.attributes import ArrayAttr, FloatAttr, IntegerAttr, StringAttr, SymbolRefAttr
+from emu.mlir.floats import value_of
 from emu.mlir.ir import Operation
 from emu.stablehlo.reference.devices import Device, run_on_threads
 from emu.stablehlo.reference.dtypes import constant_array, is_complex, is_float
@@ -51,11 +52,11 @@ def check_close(actual: Array, expected: Array, limit: float = _ULPS) -> None:
         raise Mismatch(f"{found:g} ulps apart: {_first(actual, expected)}")
 
 
-def check_almost(actual: Array, expected: Array) -> None:
-    """Raise Mismatch where numbers differ by more than 0.001."""
+def check_almost(actual: Array, expected: Array, tolerance: float = _ALMOST) -> None:
+    """Raise Mismatch where numbers differ by more than a tolerance."""
     wide = np.complex128 if is_complex(actual.dtype) else np.float64
     a, b = actual.astype(wide), expected.astype(wide)
-    if not np.allclose(a, b, rtol=0, atol=_ALMOST, equal_nan=True):
+    if not np.allclose(a, b, rtol=0, atol=tolerance, equal_nan=True):
         raise Mismatch(_first(actual, expected))
 
 
@@ -91,13 +92,19 @@ def _define_checks() -> None:
 
         @handles(f"check.{name}")
         def _(op: Operation, args: Sequence[Array], scope: Scope, check=check) -> Sequence[Array]:
-            check(*args)
+            check(*args, *_limits(op))
             return ()
 
         @handles(f"check.{name}_const")
         def _(op: Operation, args: Sequence[Array], scope: Scope, check=check) -> Sequence[Array]:
-            check(args[0], constant_array(op.attribute("value")))
+            check(args[0], constant_array(op.attribute("value")), *_limits(op))
             return ()
+
+
+def _limits(op: Operation) -> list[float]:
+    """Return the tolerance that a check names, if it names one."""
+    found = op.attributes.get("tolerance")
+    return [float(value_of(found.bits, str(found.type)))] if isinstance(found, FloatAttr) else []
 
 
 def _custom(op: Operation, *args: Array) -> Sequence[Array]:
@@ -113,6 +120,10 @@ CUSTOM_CALLS = {f"check.{name}": _custom for name in _CHECKS}
 
 @handles("interpreter.run_parallel")
 def _run_parallel(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    queue = op.attributes.get("infeed")
+    for each in queue.elements if isinstance(queue, ArrayAttr) else ():
+        assert isinstance(each, SymbolRefAttr)
+        scope.program.streams.infeed.append(scope.program.call(each.root, []))
     table = op.attributes["programs"]
     assert isinstance(table, ArrayAttr)
     rows = [[each.root for each in row.elements if isinstance(each, SymbolRefAttr)]
@@ -131,19 +142,71 @@ def _run_parallel(op: Operation, args: Sequence[Array], scope: Scope) -> Sequenc
     return [each for results in found for each in results]
 
 
+# Values that a program shows
+
+
+@handles("interpreter.print")
+def _print(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    # What is printed is FileCheck's matter; here the program must only get so far.
+    return ()
+
+
+_probed: dict[str, list[Array]] = {}
+"""Values by the name of their probe, one per time that it was reached."""
+
+
+def _text(op: Operation, name: str) -> str:
+    found = op.attributes[name]
+    assert isinstance(found, StringAttr)
+    return found.value
+
+
+@handles("interpreter.probe")
+def _probe(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    _probed.setdefault(_text(op, "probe_id"), []).append(args[0])
+    return args
+
+
+@handles("check.expect_serialized_eq")
+def _serialized(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    time = op.attributes.get("iter")
+    values = _probed.get(_text(op, "probe_id"), [])
+    index = time.value if isinstance(time, IntegerAttr) else 0
+    if index >= len(values):
+        raise Mismatch(f"probe {_text(op, 'probe_id')} was reached {len(values)} times")
+    check_equal(args[0], values[index])
+    return ()
+
+
 _define_checks()
 
 
+_TYPE = r"(tensor<[^,\n]*>)"
+_LIMIT = r"(?:, max_ulp_difference = \d+)?(?:, (tolerance = \S+))?"
+_FORMS = (
+    # A constant's type may hold more brackets; it ends the line, but for a tolerance.
+    (
+        r"check\.(expect_\w+_const) (%[\w#]+),\s+(dense<.*?>)\s*:\s+(tensor<[^\n{]*>)(?: \{(tolerance = [^}]*)\})?",
+        r'"check.\1"(\2) {value = \3 : \4, \5} : (\4) -> ()',
+    ),
+    (
+        rf"check\.expect_serialized_eq (%[\w#]+), (probe_id = [^:]*?) : {_TYPE}",
+        r'"check.expect_serialized_eq"(\1) {\2} : (\3) -> ()',
+    ),
+    (
+        rf"check\.(expect_\w+) (%[\w#]+), (%[\w#]+){_LIMIT} : {_TYPE}(?:, tensor<[^\n]*>)?",
+        r'"check.\1"(\2, \3) {\4} : (\5, \5) -> ()',
+    ),
+    (
+        rf"interpreter\.probe (%[\w#]+), (probe_id = \"[^\"]*\") : {_TYPE}",
+        r'"interpreter.probe"(\1) {\2} : (\3) -> \3',
+    ),
+    (rf"interpreter\.print (%[\w#]+) : {_TYPE}", r'"interpreter.print"(\1) : (\2) -> ()'),
+)
+
+
 def generic(text: str) -> str:
-    """Rewrite operations of the check dialect in MLIR's generic form."""
-    text = re.sub(
-        r"check\.(expect_\w+_const) (%[\w#]+),\s+(dense<.*?>)\s*:\s+(tensor<[^\n]*>)",
-        r'"check.\1"(\2) {value = \3 : \4} : (\4) -> ()',
-        text,
-        flags=re.DOTALL,
-    )
-    return re.sub(
-        r"check\.(expect_\w+) (%[\w#]+), (%[\w#]+)(?:, max_ulp_difference = (\d+))? : (tensor<[^,\n]*>)(?:, tensor<[^\n]*>)?",
-        r'"check.\1"(\2, \3) : (\5, \5) -> ()',
-        text,
-    )
+    """Rewrite operations of the check and interpreter dialects in MLIR's generic form."""
+    for pattern, form in _FORMS:
+        text = re.sub(pattern, form, text, flags=re.DOTALL)
+    return text.replace(", } :", "} :")

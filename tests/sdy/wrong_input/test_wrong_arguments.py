@@ -12,6 +12,7 @@ import pytest
 import emu.sdy
 from emu.sdy.passes.propagate import BasicPropagate
 from emu.sdy.rules import unregister
+from emu.stablehlo.reference.custom_calls import unregister_custom_call
 
 TEXT = """
 sdy.mesh @mesh = <["x"=2]>
@@ -47,6 +48,13 @@ def compiled(**arguments: Any) -> None:
     emu.sdy.compile(MODULE, **arguments).close()
 
 
+def register_call(
+    name: Any = "fuzz_call", function: Any = lambda op: [], replace: Any = False
+) -> None:
+    emu.sdy.register_custom_call(name, replace=replace)(function)
+    unregister_custom_call(name)
+
+
 def explained() -> emu.sdy.Explanation:
     return emu.sdy.explain(TEXT)
 
@@ -72,6 +80,9 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "value function": lambda v: explained().value("%a", v),
     "paths": lambda v: explained().value("%a")[0].paths(v),
     "register name": register,
+    "register_custom_call name": register_call,
+    "register_custom_call function": partial(register_call, "fuzz_call"),
+    "register_custom_call replace": lambda v: register_call(replace=v),
     "register function": partial(register, "fuzz.op"),
     "register replace": lambda v: register(replace=v),
     "option": BasicPropagate,

@@ -11,7 +11,7 @@ from emu.stablehlo.compiled.fusion.operations import EMITTERS, Facts
 from emu.stablehlo.compiled.fusion.recipe import READS, Node, Recipe
 from emu.tile.ir import Builder, Function, Module, Region, Value
 from emu.tile.ops import Code
-from emu.tile.types import DTYPES, I1, I64, Pointer, with_shape
+from emu.tile.types import DTYPES, I1, I64, DType, Pointer, with_shape
 
 
 def module_of(recipe: Recipe) -> Module:
@@ -103,7 +103,7 @@ class _Kernel:
             self._coordinates[axis] = b.binary(Code.SUB, rest, used)
             rest = following
         for axis in self._tile_axes:
-            if not loop.extents[axis]:
+            if not loop.extents[axis] and self._is_row_axis(axis):
                 start = b.constant(loop.tile[axis], I64)
                 self._coordinates[axis] = b.binary(Code.MUL, block, start)
 
@@ -124,17 +124,19 @@ class _Kernel:
         shape[place] = self._loop.tile[axis]
         return self._b.reshape(line, shape), place
 
-    def _mask(self, shape: tuple[int, ...], axes: Sequence[int]) -> Value | None:
+    def _mask(
+        self, shape: tuple[int, ...], axes: Sequence[int], extra: dict[int, Value]
+    ) -> Value | None:
         """Return the mask of a tile that has these axes: False beyond the extent of the blocked one."""
         loop, b = self._loop, self._b
         blocked = [a for a in axes if not loop.extents[a]]
-        if not blocked:
+        if not blocked or not loop.is_ragged:
             return None
         (axis,) = blocked
         key = tuple(axes)
         if key not in self._masks:
             lane, _ = self._lane(axis)
-            start = self._coordinates[axis]
+            start = extra.get(axis, self._coordinates[axis])
             assert start is not None
             place = b.binary(Code.ADD, b.splat(start, lane.shape), lane)
             inside = b.compare(Code.LT, place, b.splat(self._extents[axis], lane.shape))
@@ -194,7 +196,7 @@ class _Kernel:
         pointer = self._pointers[node.operands[0]]
         if not moving:
             return self._shaped(b.load(b.ptr_add(pointer, offsets)), node.is_reduced)
-        mask = self._mask(offsets.shape, moving)
+        mask = self._mask(offsets.shape, moving, extra)
         found = b.load(b.ptr_add(b.splat(pointer, offsets.shape), offsets), mask)
         return self._shaped(found, node.is_reduced)
 
@@ -217,9 +219,8 @@ class _Kernel:
             return
         full = tuple(self._loop.tile[a] for a in moving)
         offsets = b.reshape(offsets, full)
-        mask = self._mask(
-            tuple(self._loop.tile[a] if a in moving else 1 for a in self._tile_axes), moving
-        )
+        shape = tuple(self._loop.tile[a] if a in moving else 1 for a in self._tile_axes)
+        mask = self._mask(shape, moving, extra)
         if mask is not None:
             mask = b.reshape(mask, full)
         b.store(b.ptr_add(b.splat(pointer, full), offsets), value, mask)
@@ -276,9 +277,7 @@ class _Kernel:
     def _is_start(self, number: int) -> bool:
         """Return whether a node is read as an initial value only."""
         users = [
-            node
-            for node in self._recipe.nodes
-            if number in node.operands and not node.kind == "load"
+            node for node in self._recipe.nodes if number in node.operands and node.kind != "load"
         ]
         return bool(users) and all(
             u.kind == "stablehlo.reduce" and u.operands[0] != number for u in users
@@ -300,32 +299,27 @@ class _Kernel:
     def _columns(self) -> None:
         """Emit a loop along what is reduced, and what follows from the results behind it."""
         b, nodes = self._b, self._recipe.nodes
-        shape = self._shape(True)
         reductions = [n for n, node in enumerate(nodes) if node.kind == "stablehlo.reduce"]
-        starts = [b.splat(self._start(nodes[n].operands[1]), shape) for n in reductions]
         axes = [a for a in range(self._rank) if self._loop.labels[a] == "r"]
-        zero, one = b.constant(0, I64), b.constant(1, I64)
-        total = self._extents[axes[0]]
-        for axis in axes[1:]:
-            total = b.binary(Code.MUL, total, self._extents[axis])
-        # Masks and offsets of the program that the body needs are made before it, others inside of it.
-        with b.for_(zero, total, one, starts) as loop:
-            kept = dict(self._masks), dict(self._values)
+        kept = dict(self._masks), dict(self._values)
+        rounds, starts = self._rounds(axes), [self._first(nodes[n]) for n in reductions]
+        with b.for_(b.constant(0, I64), rounds, b.constant(1, I64), starts) as loop:
             extra = self._walked(loop.index, axes)
             for number, node in enumerate(nodes):
-                if node.kind != "constant" and not self._is_start(number) and not node.is_reduced:
+                if node.kind != "constant" and not node.is_reduced:
                     self._compute(number, extra)
-            totals = []
-            for carried, number in zip(loop.carried, reductions, strict=True):
-                node = nodes[number]
-                value = self._operand(node.operands[0], False)
-                totals.append(combiner(node.word)(b, carried, value))
+            totals = [
+                self._with_next(carried, nodes[number], extra)
+                for carried, number in zip(loop.carried, reductions, strict=True)
+            ]
             for which, number in enumerate(self._recipe.outputs):
                 if not nodes[number].is_reduced:
                     self._write(which, extra)
             b.yield_(*totals)
-            self._masks, self._values = kept
-        self._values.update(zip(reductions, loop.results, strict=True))
+        # What the body has computed is not visible behind it.
+        self._masks, self._values = kept
+        for number, total in zip(reductions, loop.results, strict=True):
+            self._values[number] = self._total(nodes[number], total)
         for number, node in enumerate(nodes):
             if node.is_reduced and number not in reductions and not self._is_start(number):
                 self._compute(number, {})
@@ -333,16 +327,60 @@ class _Kernel:
             if nodes[number].is_reduced:
                 self._write(which, {})
 
+    def _rounds(self, axes: Sequence[int]) -> Value:
+        """Return the number of rounds of the loop along what is reduced."""
+        b = self._b
+        found = self._steps_along(axes[0])
+        for axis in axes[1:]:
+            found = b.binary(Code.MUL, found, self._steps_along(axis))
+        return found
+
+    def _steps_along(self, axis: int) -> Value:
+        """Return how many steps lead along a dimension: single elements, or blocks."""
+        b, extent, block = self._b, self._extents[axis], self._loop.tile[axis]
+        if not block:
+            return extent
+        behind = b.binary(Code.ADD, extent, b.constant(block - 1, I64))
+        return b.binary(Code.DIV, behind, b.constant(block, I64))
+
     def _walked(self, index: Value, axes: Sequence[int]) -> dict[int, Value]:
         """Return the coordinates along what is reduced."""
         b, found, rest = self._b, {}, index
-        for axis in reversed(axes[1:]):
-            extent = self._extents[axis]
-            following = b.binary(Code.DIV, rest, extent)
-            found[axis] = b.binary(Code.SUB, rest, b.binary(Code.MUL, following, extent))
-            rest = following
-        found[axes[0]] = rest
+        for axis in reversed(axes):
+            here = rest
+            if axis != axes[0]:
+                steps = self._steps_along(axis)
+                rest = b.binary(Code.DIV, here, steps)
+                here = b.binary(Code.SUB, here, b.binary(Code.MUL, rest, steps))
+            if self._loop.tile[axis]:
+                here = b.binary(Code.MUL, here, b.constant(self._loop.tile[axis], I64))
+            found[axis] = here
         return found
+
+    def _first(self, node: Node) -> Value:
+        """Return what a reduction begins with: its initial value, or where lanes are reduced in the end a neutral one."""
+        b, shape = self._b, self._shape(False)
+        if self._loop.labels.endswith("r"):
+            dtype = DTYPES[node.dtype]
+            return b.constant(neutral(node.word, dtype), with_shape(shape, dtype))
+        return b.splat(self._start(node.operands[1]), shape)
+
+    def _with_next(self, carried: Value, node: Node, extra: dict[int, Value]) -> Value:
+        """Combine what was reduced with the elements of this round."""
+        value = self._operand(node.operands[0], False)
+        found = combiner(node.word)(self._b, carried, value)
+        if not self._loop.labels.endswith("r"):
+            return found
+        mask = self._mask(found.shape, self._tile_axes, extra)
+        return found if mask is None else self._b.select(mask, found, carried)
+
+    def _total(self, node: Node, carried: Value) -> Value:
+        """Return the result of a reduction."""
+        if not self._loop.labels.endswith("r"):
+            return carried
+        combine = combiner(node.word)
+        (total,) = self._b.reduce([carried], 0, lambda p, q: [combine(self._b, p, q)])
+        return combine(self._b, self._start(node.operands[1]), total)
 
 
 Combine = Callable[[Builder, Value, Value], Value]
@@ -355,6 +393,20 @@ def combiner(name: str) -> Combine:
         return EMITTERS[name](b, Facts(x.dtype), [x, y])
 
     return combine
+
+
+def neutral(name: str, dtype: DType) -> bool | int | float:
+    """Return the element that changes no other."""
+    word = name.removeprefix("stablehlo.")
+    if dtype == I1:
+        return word in ("and", "multiply", "minimum")
+    if word in ("maximum", "minimum"):
+        if dtype.is_float:
+            return float("-inf") if word == "maximum" else float("inf")
+        return dtype.limits[word == "minimum"]
+    if word == "add":
+        return -0.0 if dtype.is_float else 0  # 0.0 would make 0.0 of a sum of -0.0
+    return {"multiply": 1, "and": -1, "or": 0, "xor": 0}[word]
 
 
 def constant_of(node: Node) -> bool | int | float:

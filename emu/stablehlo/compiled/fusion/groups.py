@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from emu.mlir.ir import Operation, Value
@@ -95,7 +94,7 @@ class Draft:
         """Add an operation if one loop can compute it with the others; return whether it did."""
         if len(self.operations) >= MOST_OPERATIONS:
             return False
-        if op.name == "stablehlo.reduce":
+        if op.name == "stablehlo.reduce" and not reduces_nothing(op):
             return self._add_reduction(op)
         shape = shape_of(op.result)
         assert shape is not None
@@ -215,17 +214,21 @@ def rows_of(op: Operation) -> tuple[int, int, int] | None:
     return None if extents[1] == 1 else (extents[0], extents[1], extents[2])
 
 
+def reduces_nothing(op: Operation) -> bool:
+    """Return whether an operation reduces dimensions of extent 1 only: it combines each element with the initial value."""
+    if op.name != "stablehlo.reduce":
+        return False
+    shape = shape_of(op.operands[0])
+    return shape is not None and all(shape[d] == 1 for d in ints(op.properties["dimensions"]))
+
+
 def can_fuse(op: Operation) -> bool:
     """Return whether a kernel can compute an operation."""
     values = (*op.operands, *op.results)
-    if any(shape_of(v) is None or tile_dtype(v) is None for v in values):
+    dtypes = [d for d in map(tile_dtype, values) if d is not None]
+    if len(dtypes) < len(values) or any(shape_of(v) is None for v in values):
         return False
     if op.name == "stablehlo.reduce":
-        return rows_of(op) is not None and combiner_of(op) is not None
-    return len(op.results) == 1 and can_compute(
-        op.name, _dtypes(op.operands), _dtypes(op.results)[0]
-    )
-
-
-def _dtypes(values: Sequence[Value]) -> list:
-    return [tile_dtype(v) for v in values]
+        known = reduces_nothing(op) or rows_of(op) is not None
+        return known and combiner_of(op) is not None
+    return len(op.results) == 1 and can_compute(op.name, dtypes[:-1], dtypes[-1])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from emu.mlir.ir import Operation, Value
 from emu.stablehlo.attributes import ComparisonDirection, ComparisonType
-from emu.stablehlo.compiled.fusion.groups import Group, Space, spread
+from emu.stablehlo.compiled.fusion.groups import Group, Space, reduces_nothing, spread
 from emu.stablehlo.compiled.fusion.reducers import combiner_of
 from emu.stablehlo.compiled.fusion.values import Source, Sources, tile_dtype
 
@@ -60,12 +60,14 @@ class Loop:
         labels: For each dimension ``o`` (outer), ``r`` (reduced) or ``i`` (inner).
         tile: For each dimension the elements that a program takes at once; 0: one.
         extents: Extents that are part of the kernel; 0 for those that are passed.
+        is_ragged: Whether the extent of the dimension that is passed in blocks may be no multiple of the block.
     """
 
     kind: str
     labels: str
     tile: tuple[int, ...]
     extents: tuple[int, ...]
+    is_ragged: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +150,15 @@ class _Writer:
 
     def _operation(self, op: Operation, levels: dict[Value, bool]) -> None:
         level = levels[op.results[0]]
-        is_reduction = op.name == "stablehlo.reduce"
+        is_reduction = op.name == "stablehlo.reduce" and not reduces_nothing(op)
         count = len(op.operands) // 2 if is_reduction else len(op.operands)
         operands = []
         for index, operand in enumerate(op.operands):
             starts = is_reduction and index >= count
-            operands.append(self._operand(operand, level and not is_reduction, starts))
+            operands.append(self._operand(operand, starts or (level and not is_reduction), starts))
         word = (combiner_of(op) or "") if is_reduction else word_of(op)
-        node = Node(op.name, str(tile_dtype(op.results[0])), tuple(operands), level, word)
+        kind = (combiner_of(op) or "") if reduces_nothing(op) else op.name
+        node = Node(kind, str(tile_dtype(op.results[0])), tuple(operands), level, word)
         self._add(op.results[0], node)
 
     def _operand(self, operand: Value, level: bool, is_start: bool) -> int:
@@ -170,11 +173,12 @@ class _Writer:
             return self._number[source.root]
         size = 1 if is_start else self._size(level)
         strides = self._strides(source, level, size)
-        kind, inputs = "iota", ()
+        kind = "iota"
+        inputs: tuple[int, ...] = ()
         if source.root is not None:
             kind, inputs = "load", (self._input[source.root],)
         offset = source.access.offset
-        key = (kind, inputs, dtype, strides, offset)
+        key = (kind, inputs, dtype, strides, offset, level)
         steps = tuple(s if s in (0, 1) else 2 for s in strides)
         known = len(self._nodes)
         number = self._add(key, Node(kind, dtype, inputs, level, "", steps, offset != 0))
@@ -202,7 +206,8 @@ class _Writer:
 
 def _levels(group: Group, sources: Sources) -> dict[Value, bool]:
     """Return for each value of a group whether it has an element per row."""
-    space, found = group.space, {}
+    space = group.space
+    found: dict[Value, bool] = {}
     for op in group.operations:
         size = spread(sources.of(op.results[0]), 1).size
         found[op.results[0]] = space.reduced > 1 and size == space.outer * space.inner
@@ -222,35 +227,52 @@ def word_of(op: Operation) -> str:
 def plan_loop(space: Space, extents: Sequence[int], labels: str) -> Loop:
     """Choose what a program takes at once."""
     tile, known = [0] * len(extents), [0] * len(extents)
-    last = len(extents) - 1
+    last, kind = len(extents) - 1, "map"
+    blocked: int | None = last if last >= 0 else None
     if space.reduced == 1:
-        kind = "map"
-        if last < 0 or last == 0 or extents[last] >= SHORT:
-            if last >= 0:
-                tile[last] = BLOCK
-        else:
+        # A chain over one dimension is one kernel for all extents; so it is always ragged.
+        always = last == 0
+        if last > 0 and extents[last] < SHORT:
             tile[last] = known[last] = extents[last]
-            tile[last - 1] = several(extents[last], extents[last - 1])
+            blocked = last - 1
+            tile[blocked] = several(extents[last], extents[blocked])
+        elif last >= 0:
+            tile[last] = BLOCK if always else block_of(extents[last])
     elif space.are_rows:
-        kind = "rows"
+        kind, always = "rows", False
         for axis, label in enumerate(labels):
             if label == "r":
                 tile[axis] = known[axis] = extents[axis]
-        row = labels.rfind("o")
-        if row >= 0 and space.reduced < SHORT:
-            tile[row] = several(space.reduced, extents[row])
+        blocked = labels.rfind("o") if "o" in labels else None
+        if blocked is not None and space.reduced < SHORT:
+            tile[blocked] = several(space.reduced, extents[blocked])
     else:
-        kind = "columns"
-        tile[last] = BLOCK if extents[last] >= SHORT else 32 * math.ceil(extents[last] / 32)
-    return Loop(kind, labels, tuple(tile), tuple(known))
+        kind, always = "columns", False
+        tile[last] = block_of(extents[last])
+    is_ragged = always or (
+        blocked is not None and tile[blocked] > 0 and extents[blocked] % tile[blocked] > 0
+    )
+    return Loop(kind, labels, tuple(tile), tuple(known), is_ragged)
+
+
+def block_of(extent: int) -> int:
+    """Return how many elements of a long dimension a program takes: a divisor if there is a large one."""
+    for block in (BLOCK, BLOCK // 2, BLOCK // 4):
+        if extent % block == 0:
+            return block
+    return min(BLOCK, 32 * math.ceil(extent / 32))
 
 
 def several(row: int, rows: int) -> int:
-    """Return how many short rows a program takes: a power of two, so that there are few kernels."""
-    most = max(BLOCK // row, 1)
+    """Return how many short rows a program takes, 0 for one: a power of two, so that there are few kernels."""
     count = 1
-    while count * 2 <= most and count < rows:
+    while 2 * count * row <= BLOCK and count < rows:
         count *= 2
+    fitting = count
+    while rows % fitting:
+        fitting //= 2
+    if 4 * fitting >= count:
+        count = fitting
     return count if count > 1 else 0
 
 
@@ -260,8 +282,8 @@ def grid_of(loop: Loop, extents: Sequence[int]) -> tuple[int, int, int]:
     for extent, tile, known, label in zip(
         extents, loop.tile, loop.extents, loop.labels, strict=True
     ):
-        if tile and not known:
+        if tile and not known and label != "r":
             blocks *= math.ceil(extent / tile)
-        elif not tile and not (label == "r"):
+        elif not tile and label != "r":
             rest *= extent
     return blocks, rest, 1

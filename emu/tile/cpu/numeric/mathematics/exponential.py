@@ -78,7 +78,13 @@ def _exp_32(lanes: VectorBuilder, x: Register) -> tuple[Register, Register]:
 
 def exp(lanes: VectorBuilder, x: Register) -> Register:
     """e**x."""
-    return scale_32(lanes, *_exp_32(lanes, lanes.clamp(x, -105.0, 89.0)))
+    build = lanes.builder
+    # What is rounded to 0 is not computed: a product that underflows takes a hundred times as long, and masks of
+    # attention consist of such numbers.
+    vanishes = build.fcmp_ordered("<", x, lanes.f32(-104.0))
+    x = build.select(vanishes, lanes.f32(0.0), x)
+    power = scale_32(lanes, *_exp_32(lanes, lanes.clamp(x, -105.0, 89.0)))
+    return build.select(vanishes, lanes.f32(0.0), power)
 
 
 def exp2(lanes: VectorBuilder, x: Register) -> Register:

@@ -1,0 +1,134 @@
+"""``emu sdy cost``: predicts what a sharded program costs each device."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TextIO
+
+from emu.commands.sdy.files import read_text
+from emu.mlir.arguments import ArgumentError
+from emu.mlir.diagnostics import MlirError, PassFailed
+from emu.sdy.costs.analysis import cost
+from emu.sdy.costs.data import Cost
+from emu.sdy.costs.variants import comparison_lines, difference_lines, what_if
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asked for.
+
+    Attributes:
+        files: MLIR texts; "-" is standard input. Several are compared.
+        mesh: Other sizes of axes. Default: those of the module.
+        shardings: Other shardings of arguments, as ``%x=[{"x"}, {}]``.
+        links: One link of all axes, or ``AXIS=LINK`` for each.
+        flops: What a device computes per second. Default: unknown.
+        what_if: Variants to compare, as for ``emu.sdy.what_if``. Default: none.
+        json: Whether to write JSON.
+        limit: Number of collectives to show; None: all.
+    """
+
+    files: Sequence[str]
+    mesh: str | None = None
+    shardings: Sequence[str] = ()
+    links: Sequence[str] = ()
+    flops: str | None = None
+    what_if: Sequence[str] = ()
+    json: bool = False
+    limit: int | None = None
+
+
+_DEFAULT_LINK = "450GB/s,2us"
+
+
+def run_cost(request: Request, stdout: TextIO | None = None, stderr: TextIO | None = None) -> int:
+    """Run the command.
+
+    Returns:
+        0 on success; 1 if a module or a pass failed; 2 for a file that cannot be read, or a wrong
+        argument.
+    """
+    out: TextIO = stdout or sys.stdout
+    err: TextIO = stderr or sys.stderr
+    try:
+        out.write(_text(request))
+    except (MlirError, PassFailed) as error:
+        err.write(f"{error}\n")
+        return 1
+    except (ArgumentError, OSError) as error:
+        err.write(f"emu sdy cost: {error}\n")
+        return 2
+    return 0
+
+
+def _text(request: Request) -> str:
+    link = _link(request.links)
+    if request.what_if:
+        if len(request.files) != 1 or request.mesh is not None or request.shardings:
+            raise ArgumentError("--what-if takes one FILE, and neither --mesh nor --sharding")
+        file = request.files[0]
+        found = what_if(
+            read_text(file), list(request.what_if), link=link, flops=request.flops, file=file
+        )
+        return f"{found.to_json()}\n" if request.json else str(found)
+    shardings = _shardings(request.shardings)
+    costs = [
+        (
+            file,
+            cost(
+                read_text(file),
+                mesh=request.mesh,
+                shardings=shardings,
+                link=link,
+                flops=request.flops,
+                file=file,
+            ),
+        )
+        for file in request.files
+    ]
+    if len(costs) == 1:
+        _, found_cost = costs[0]
+        return f"{found_cost.to_json()}\n" if request.json else found_cost.table(request.limit)
+    return _comparison(costs, request)
+
+
+def _comparison(costs: Sequence[tuple[str, Cost]], request: Request) -> str:
+    if request.json:
+        data = [{"name": name, "cost": each.to_data()} for name, each in costs]
+        return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    lines = comparison_lines(costs)
+    if len(costs) == 2:
+        lines += ["", *difference_lines(costs[0], costs[1])]
+    return "\n".join(lines) + "\n"
+
+
+def _link(texts: Sequence[str]) -> str | Mapping[str, str]:
+    """Return the link of all axes, or those by axis: ``y=50GB/s,5us``."""
+    if not texts:
+        return _DEFAULT_LINK
+    pairs = [text.partition("=") for text in texts]
+    if len(texts) == 1 and not pairs[0][1]:
+        return texts[0]
+    if not all(equals for _, equals, _ in pairs) or len({axis for axis, _, _ in pairs}) < len(
+        texts
+    ):
+        raise ArgumentError(
+            "--link must be given once for all axes, or once for each as AXIS=LINK, but got "
+            + " and ".join(texts)
+        )
+    return {axis: text for axis, _, text in pairs}
+
+
+def _shardings(texts: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        name, equals, sharding = text.partition("=")
+        if not equals:
+            raise ArgumentError(
+                f"--sharding must be ARGUMENT=SHARDING, as in '%x=[{{\"x\"}}, {{}}]', but got {text!r}"
+            )
+        found[name.strip()] = sharding
+    return found
