@@ -126,6 +126,20 @@ def check_donated(module: Operation, main: Operation, donate: object) -> tuple[i
     return tuple(sorted(found))
 
 
+def check_donations(given: Sequence[Input], donated: Sequence[int]) -> None:
+    """Raise ExecutionError where a handle that is donated is another input, too."""
+    for index in donated:
+        value = given[index]
+        if not isinstance(value, DeviceArray):
+            continue
+        for other, each in enumerate(given):
+            if other != index and each is value:
+                raise ExecutionError(
+                    f"input {index} is donated, so its handle must be no other input, but is input "
+                    f"{other}"
+                )
+
+
 def _is_set(attribute: Attribute | None) -> bool:
     if isinstance(attribute, BoolAttr):
         return attribute.value
