@@ -56,7 +56,8 @@ def _checked(index: int, value: Any, placement: Placement, n_devices: int) -> In
         value if isinstance(value, DeviceArray) else to_array(f"input {index}", value)
     )
     dtype = dtype_of(type_.element)
-    if isinstance(found, np.ndarray) and type(value) in (bool, int, float, complex):
+    # NumPy's scalars have a dtype of their own; some derive from Python's.
+    if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
         found = _scalar(index, value, placement)
     if found.shape != type_.shape or found.dtype != dtype:
         raise ExecutionError(

@@ -41,7 +41,7 @@ COLLECTIVES = frozenset(
 """Operations that can be planned."""
 
 
-class GroupDevice(Protocol):
+class GroupDevice(Device, Protocol):
     """A device whose processes are PEs of a World."""
 
     def group(self, members: Sequence[int]) -> Group:
