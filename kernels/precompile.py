@@ -110,7 +110,7 @@ def _reduce() -> None:
     data, scratch = np.ones(8, np.float32), np.empty(SCRATCH_BYTES + 64, np.uint8)
     where = np.array([data.ctypes.data])
     aligned = (scratch.ctypes.data + 63) & -64
-    reduce_run(CODES[data.dtype], SUM, where, where, 4, 8, aligned)
+    reduce_run(CODES[data.dtype], SUM, where, where, 4, 8, aligned, 0)
 
 
 def _rows() -> None:

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from emu.kernels.core.address import as_pointer, move_bytes
+from emu.kernels.atomics import fence
+from emu.kernels.core.address import as_pointer, move_bytes, prefetch_line
 from emu.kernels.core.annotations import CArray
 from emu.kernels.core.dtypes import (
     BFLOAT16,
@@ -28,6 +29,7 @@ from emu.kernels.core.dtypes import (
     f32_to_f16,
 )
 from emu.kernels.core.jit import carray, jit
+from emu.kernels.stream import stream_bytes
 
 SUM, PROD, MAX, MIN, AVG = range(5)
 OPS: dict[str, int] = {"sum": SUM, "prod": PROD, "max": MAX, "min": MIN, "avg": AVG}
@@ -48,6 +50,9 @@ _F32, _F64 = CODES[np.dtype(np.float32)], CODES[np.dtype(np.float64)]
 
 BLOCK = 2048
 """Elements combined at a time."""
+
+_PIECE, _LINE = 256, 64
+"""Elements between two rounds of prefetches, and bytes of a cache line."""
 
 SCRATCH_BYTES = 8 * BLOCK + 2 * BLOCK
 """Private memory a reduction needs: a block of accumulators, and one of rounded results."""
@@ -142,29 +147,55 @@ def _round(code: int, target: int, source: int, n: int) -> None:
 
 
 @jit()
+def _prefetch(address: int, nbytes: int) -> None:
+    for line in range(0, nbytes, _LINE):
+        prefetch_line(address + line)
+
+
+@jit()
+def _combine_piece(
+    code: int, op: int, scratch: int, source: int, size: int, n: int, is_first: bool
+) -> None:
+    """Combine ``n`` elements at ``source`` with the accumulators at ``scratch``; the first are copied."""
+    if is_first:
+        move_bytes(scratch, source, n * size)
+    elif code == _F32:
+        d32 = carray(as_pointer(scratch), (n,), np.float32)
+        _combine(op, d32, carray(as_pointer(source), (n,), np.float32), n)
+    elif code == _F64:
+        d64 = carray(as_pointer(scratch), (n,), np.float64)
+        _combine(op, d64, carray(as_pointer(source), (n,), np.float64), n)
+    else:
+        _combine_integers(code, op, scratch, source, n)
+
+
+@jit()
 def _reduce_block(
     code: int, op: int, sources: CArray, offset: int, size: int, n: int, scratch: int
 ) -> int:
-    """Reduce ``n`` elements at byte ``offset`` of every source; return where the result is."""
+    """Reduce ``n`` elements at byte ``offset`` of every source; return where the result is.
+
+    What is needed next, the same elements of the next source, is far from what was needed last: the
+    processor does not foresee it, and is told.
+    """
     half = code in (_F16, _BF16)
     wide = scratch + 4 * BLOCK  # where a 16-bit source is widened to
     for index in range(sources.size):
         source = sources[index] + offset
-        if half:
-            _widen(code, scratch if index == 0 else wide, source, n)
-            source = wide
-        elif index == 0:
-            move_bytes(scratch, source, n * size)
-        if index == 0:
-            continue
-        if half or code == _F32:
-            d32 = carray(as_pointer(scratch), (n,), np.float32)
-            _combine(op, d32, carray(as_pointer(source), (n,), np.float32), n)
-        elif code == _F64:
-            d64 = carray(as_pointer(scratch), (n,), np.float64)
-            _combine(op, d64, carray(as_pointer(source), (n,), np.float64), n)
-        else:
-            _combine_integers(code, op, scratch, source, n)
+        following = offset if index + 1 < sources.size else offset + n * size
+        following += sources[(index + 1) % sources.size]
+        for first in range(0, n, _PIECE):
+            count = min(_PIECE, n - first)
+            _prefetch(following + first * size, count * size)
+            if half:
+                target = (scratch if index == 0 else wide) + 4 * first
+                _widen(code, target, source + first * size, count)
+                if index > 0:
+                    d = carray(as_pointer(scratch + 4 * first), (count,), np.float32)
+                    _combine(op, d, carray(as_pointer(target), (count,), np.float32), count)
+            else:
+                begin = first * size
+                _combine_piece(code, op, scratch + begin, source + begin, size, count, index == 0)
     if op == AVG:
         if code == _F64:
             d64 = carray(as_pointer(scratch), (n,), np.float64)
@@ -182,7 +213,14 @@ def _reduce_block(
 
 @jit()
 def reduce_run(
-    code: int, op: int, sources: CArray, targets: CArray, size: int, count: int, scratch: int
+    code: int,
+    op: int,
+    sources: CArray,
+    targets: CArray,
+    size: int,
+    count: int,
+    scratch: int,
+    stream: int,
 ) -> None:
     """Reduce ``count`` elements at every source address and write the result to every target.
 
@@ -196,12 +234,18 @@ def reduce_run(
         size: Bytes of an element.
         count: Number of elements.
         scratch: Address of :data:`SCRATCH_BYTES` bytes that nobody else uses, aligned to 64.
+        stream: 1: write past the caches, which pays where targets are no sources and large.
     """
     for start in range(0, count, BLOCK):
         n = min(BLOCK, count - start)
         result = _reduce_block(code, op, sources, start * size, size, n, scratch)
         for index in range(targets.size):
-            move_bytes(targets[index] + start * size, result, n * size)
+            if stream != 0:
+                stream_bytes(targets[index] + start * size, result, n * size)
+            else:
+                move_bytes(targets[index] + start * size, result, n * size)
+    if stream != 0:
+        fence()
 
 
 __all__ = [

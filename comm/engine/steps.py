@@ -109,7 +109,9 @@ def slice_of(plan: Record, member: int, turn: int) -> tuple[int, int]:
 
 
 @jit()
-def reduce_slice(plan: Record, members: Records, addresses: Words, turn: int, slot: int) -> None:
+def reduce_slice(
+    plan: Record, members: Records, addresses: Words, turn: int, slot: int, stream: int
+) -> None:
     """Combine this member's slice of the turn from everyone's input, in the order of the members.
 
     Args:
@@ -118,6 +120,7 @@ def reduce_slice(plan: Record, members: Records, addresses: Words, turn: int, sl
         addresses: Room for ``2 * n + 1`` addresses.
         turn: Number of the turn.
         slot: Slot in use.
+        stream: Whether to store to the members' outputs past the caches, unless they are their inputs.
     """
     n_pes, size = plan.n_pes, plan.itemsize
     first, count = slice_of(plan, plan.my, turn)
@@ -131,15 +134,19 @@ def reduce_slice(plan: Record, members: Records, addresses: Words, turn: int, sl
     if plan.delivery == KEPT:
         addresses[used] = plan.results + slot * plan.result_bytes
         used += 1
+    past = 0
     if plan.delivery == PUSHED:
+        past = stream
         for pe in range(n_pes):
             addresses[used + pe] = members[pe].result + begin + offset
+            if addresses[used + pe] == addresses[pe]:
+                past = 0  # what was just read is in the caches
         used += n_pes
     else:
         addresses[used] = plan.output + begin + offset
         used += 1
     sources, targets = addresses[:n_pes], addresses[n_pes:used]
-    reduce_run(plan.dtype_code, plan.op, sources, targets, size, count, plan.scratch)
+    reduce_run(plan.dtype_code, plan.op, sources, targets, size, count, plan.scratch, past)
 
 
 @jit()

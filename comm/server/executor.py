@@ -158,7 +158,7 @@ def _reduce(
             return False
         due = _reserve(me, areas, worlds, my, pe, number, nbytes)
         deadline = max(deadline, due)
-    reduce_slice(task, members, addresses, turn, number & 1)
+    reduce_slice(task, members, addresses, turn, number & 1, 0)
     sleep_until(me, deadline)
     return True
 

@@ -77,7 +77,7 @@ def _consume(plan: Record, stage: Record) -> None:
     members = carray(as_pointer(rows), (plan.n_pes,), MEMBER)
     if turn < plan.rounds:
         addresses = carray(as_pointer(array_data(plan.addresses)), (2 * plan.n_pes + 1,), np.int64)
-        reduce_slice(plan, members, addresses, turn, slot)
+        reduce_slice(plan, members, addresses, turn, slot, plan.stream)
     if plan.delivery == KEPT and turn > 0:
         for step in range(1, plan.n_pes):
             member = (plan.my + step) % plan.n_pes

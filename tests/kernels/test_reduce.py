@@ -54,12 +54,12 @@ def assert_same(actual: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_array_equal(actual, expected)
 
 
-def run(op: str, arrays: np.ndarray, targets: list[np.ndarray]) -> None:
+def run(op: str, arrays: np.ndarray, targets: list[np.ndarray], stream: int = 0) -> None:
     dtype = arrays.dtype
     sources = np.array([row.ctypes.data for row in arrays], np.int64)
     places = np.array([t.ctypes.data for t in targets], np.int64)
     count = arrays[0].size
-    reduce_run(CODES[dtype], OPS[op], sources, places, dtype.itemsize, count, _SCRATCH)
+    reduce_run(CODES[dtype], OPS[op], sources, places, dtype.itemsize, count, _SCRATCH, stream)
 
 
 @pytest.mark.parametrize(("op", "dtype"), CASES, ids=lambda x: str(x))
@@ -68,13 +68,16 @@ def run(op: str, arrays: np.ndarray, targets: list[np.ndarray]) -> None:
     members=st.integers(1, 9),
     count=st.one_of(st.integers(0, 70), st.integers(BLOCK - 2, 2 * BLOCK + 3)),
     seed=st.integers(0, 999),
+    stream=st.integers(0, 1),
 )
-def test_against_numpy(op: str, dtype: np.dtype[Any], members: int, count: int, seed: int) -> None:
+def test_against_numpy(
+    op: str, dtype: np.dtype[Any], members: int, count: int, seed: int, stream: int
+) -> None:
     arrays = values(np.random.default_rng(seed), (members, count), dtype)
     before = arrays.copy()
     targets = [values(np.random.default_rng(1), (count + 1,), dtype) for _ in range(2)]
     last = targets[0][-1:].tobytes()
-    run(op, arrays, targets)
+    run(op, arrays, targets, stream)
     for target in targets:
         assert_same(target[:-1], reference(op, before))
         assert target[-1:].tobytes() == last

@@ -56,7 +56,8 @@ def _checked(index: int, value: Any, placement: Placement, n_devices: int) -> In
         value if isinstance(value, DeviceArray) else to_array(f"input {index}", value)
     )
     dtype = dtype_of(type_.element)
-    if isinstance(found, np.ndarray) and type(value) in (bool, int, float, complex):
+    # NumPy's scalars have a dtype of their own; some derive from Python's.
+    if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
         found = _scalar(index, value, placement)
     if found.shape != type_.shape or found.dtype != dtype:
         raise ExecutionError(
@@ -124,6 +125,20 @@ def check_donated(module: Operation, main: Operation, donate: object) -> tuple[i
         if any(_is_set(func_arg_attribute(main, index, name)) for name in _DONATIONS):
             found.add(index)
     return tuple(sorted(found))
+
+
+def check_donations(given: Sequence[Input], donated: Sequence[int]) -> None:
+    """Raise ExecutionError where a handle that is donated is another input, too."""
+    for index in donated:
+        value = given[index]
+        if not isinstance(value, DeviceArray):
+            continue
+        for other, each in enumerate(given):
+            if other != index and each is value:
+                raise ExecutionError(
+                    f"input {index} is donated, so its handle must be no other input, but is input "
+                    f"{other}"
+                )
 
 
 def _is_set(attribute: Attribute | None) -> bool:

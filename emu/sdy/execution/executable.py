@@ -23,6 +23,7 @@ from emu.sdy.execution.arguments import (
     check_count,
     check_custom_calls,
     check_donated,
+    check_donations,
     check_inputs,
     with_mesh,
 )
@@ -49,6 +50,7 @@ from emu.stablehlo.reference.values import Array
 
 Check = Literal["outputs", "unsharded"]
 _CHECKS = (None, "outputs", "unsharded")
+_OF_THIS_PROCESS = ("_alone", "_in_worlds", "_resident", "_lock")
 
 
 class Executable:
@@ -107,10 +109,7 @@ class Executable:
             path=path,
             donated=self.donated,
         )
-        self._alone: BoundLocalProgram | None = None
-        self._in_worlds: WeakKeyDictionary[World, BoundLocalProgram] = WeakKeyDictionary()
-        self._resident: ResidentPEs | None = None
-        self._lock = threading.RLock()
+        self._begin()
 
     @property
     def n_devices(self) -> int:
@@ -127,6 +126,20 @@ class Executable:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs: it has PEs of its own, or is one."""
+        return {name: x for name, x in vars(self).items() if name not in _OF_THIS_PROCESS}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._alone: BoundLocalProgram | None = None
+        self._in_worlds: WeakKeyDictionary[World, BoundLocalProgram] = WeakKeyDictionary()
+        self._resident: ResidentPEs | None = None
+        self._lock = threading.RLock()
 
     def close(self) -> None:
         """End the PEs; the next call starts others."""
@@ -187,15 +200,18 @@ class Executable:
             if not gather:
                 raise ExecutionError("gather must be True inside of a world")
             return self._in_world(here, given)
-        with self._lock:
-            if self.n_devices == 1:
-                values, found = self._in_process(given)
-            else:
-                values, found = self._on_pes(given, options)
-        for index in self.donated:
-            donated = given[index]
-            if isinstance(donated, DeviceArray):
-                donated.donate()
+        check_donations(given, self.donated)
+        try:
+            with self._lock:
+                if self.n_devices == 1:
+                    values, found = self._in_process(given)
+                else:
+                    values, found = self._on_pes(given, options)
+        finally:  # a call that has failed may have overwritten them, too
+            for index in self.donated:
+                donated = given[index]
+                if isinstance(donated, DeviceArray):
+                    donated.donate()
         if not gather:
             return found
         results = self._gathered(found)

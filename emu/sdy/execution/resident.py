@@ -40,7 +40,38 @@ class Run:
     outputs: tuple[int, ...]
 
 
-def serve(orders: Iterable[Allocate | Run], program: LocalProgram, n_replicas: int) -> None:
+@dataclass(frozen=True)
+class Measure:
+    """An order: tell the memory of the process; the reply is a ``Usage``."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Memory of a PE, in bytes.
+
+    Attributes:
+        buffers: What the compiled program has planned, beside inputs and results.
+        private: The largest private memory so far, beside what the process had before its first order:
+            the interpreter, libraries and kernels. Inputs and results are no part of it.
+    """
+
+    buffers: int
+    private: int
+
+
+def _resident_bytes(field: str) -> int:
+    """Return a number of bytes from ``/proc/self/status``; 0 where there is none."""
+    try:
+        with open("/proc/self/status") as file:
+            found = (line.split() for line in file if line.startswith(f"{field}:"))
+            return next((1024 * int(words[1]) for words in found), 0)
+    except OSError:
+        return 0
+
+
+def serve(
+    orders: Iterable[Allocate | Measure | Run], program: LocalProgram, n_replicas: int
+) -> None:
     """Carry out orders, as a PE.
 
     Args:
@@ -51,8 +82,14 @@ def serve(orders: Iterable[Allocate | Run], program: LocalProgram, n_replicas: i
     assert isinstance(orders, Orders)
     here = world()
     bound: BoundLocalProgram | None = None
-    allocated = 0
+    allocated, before = 0, _resident_bytes("RssAnon")
     for order in orders:
+        if isinstance(order, Measure):
+            buffers = 0 if bound is None else bound.buffer_bytes
+            # There is no peak of private memory alone; files and symmetric memory only grow.
+            shared = _resident_bytes("RssFile") + _resident_bytes("RssShmem")
+            orders.reply(Usage(buffers, _resident_bytes("VmHWM") - shared - before))
+            continue
         if isinstance(order, Allocate):
             key = f"sdy.arrays.{allocated}"
             allocated += 1
@@ -119,6 +156,11 @@ class ResidentPEs:
             tuple(buffer.offset for buffer in outputs),
         )
         found: list[Values] = self.session.order(order)
+        return found
+
+    def usage(self) -> list[Usage]:
+        """Return the memory of each PE."""
+        found: list[Usage] = self.session.order(Measure())
         return found
 
     def close(self) -> None:

@@ -6,9 +6,10 @@ inputs, which lie in the symmetric heap or are copied there first; small arrays,
 with an emulated link, are rearranged around a World's collective instead.
 
 Reductions combine in the order of the group, and every member gets the same bits: float32 and float64
-in their own precision, float16 and bfloat16 in float32 with one rounding at the end (so that a partial
-sum overflows only where float32 does). What a World cannot reduce (regions of several operations, small
-formats) is folded by the reference, each member a part.
+in their own precision, bfloat16, whose range is float32's, in float32 with one rounding at the end. What
+a World cannot reduce as the reference does (sums of float16, which may overflow on the way; regions of
+several operations; small formats) is folded by the reference, each member a part. Of zeros with
+different signs a maximum or minimum gives the first.
 """
 
 from __future__ import annotations

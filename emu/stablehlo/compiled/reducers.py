@@ -74,6 +74,8 @@ def _name(region: Region, dtype: np.dtype[np.generic]) -> str | None:
     name = _NAMES.get(first.name)
     if dtype == np.bool_:
         name = _BOOLEAN_NAMES.get(first.name, name)
+    if dtype == np.float16 and name in ("sum", "prod"):
+        return None  # a World adds in float32, where what overflows on the way may come back
     # The sum of complex numbers is that of their parts.
     known = dtype in CODES or (dtype.kind == "c" and name == "sum")
     return name if known else None

@@ -93,7 +93,7 @@ def test_turns_of_a_reduction_in_slices_give_everyone_the_sum(
         for my in range(n_pes):
             steps.stage_turn(plans[my], stages[my], turn, slot, 0)
         for my in range(n_pes):
-            steps.reduce_slice(plans[my], members[my], addresses, turn, slot)
+            steps.reduce_slice(plans[my], members[my], addresses, turn, slot, 0)
         if delivery != PUSHED:
             for my in range(n_pes):
                 for member in range(n_pes):

@@ -90,7 +90,7 @@ class Machine:
                 for row in m.pull.view(np.recarray):
                     steps.pull_piece(row, turn, slot, 0)
                 if len(table):
-                    steps.reduce_slice(plan, table, addresses, turn, slot)
+                    steps.reduce_slice(plan, table, addresses, turn, slot, 0)
             for my, (plan, table) in enumerate(zip(plans, members, strict=True)):
                 for pe in range(N_PES):
                     if plan.sliced and pe != my:

@@ -98,6 +98,19 @@ def test_calls_of_one_program(path) -> None:
     program.close()
 
 
+def run_in_world(program: emu.sdy.Executable) -> list[np.ndarray]:
+    first = program(W, R, 2.0)
+    program(W, R, 3.0)
+    assert_step(first)
+    return first
+
+
+def test_a_program_is_sent_to_a_world_that_calls_it() -> None:
+    program = compile(emu.sdy.parse(STEP))
+    for found in emu.launch(run_in_world, 4, args=(program,)):
+        assert_step(found)
+
+
 def test_the_same_pes_run_all_calls() -> None:
     with compile(emu.sdy.parse(CALLED), custom_calls={"mine": give_pid}) as program:
         (first,), (second,) = program(V), program(V)
@@ -264,6 +277,19 @@ class TestResultsThatStay:
                     use()
             np.testing.assert_allclose(again, W + 2 * R)
             np.testing.assert_array_equal(W, np.arange(48).reshape(8, 6))
+
+    def test_a_donated_handle_is_no_other_input(self) -> None:
+        t = 'tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}'
+        text = f"""sdy.mesh @mesh = <["x"=2]>
+        func.func @main(%a: {t}, %b: {t}) -> ({t}) {{
+          %0 = stablehlo.add %a, %b : tensor<4xf32>
+          return %0 : tensor<4xf32>
+        }}"""
+        with compile(emu.sdy.parse(text), donate=[0]) as program:
+            (x,) = program(V[:4], V[:4], gather=False)
+            with pytest.raises(ExecutionError, match=r"input 0 is donated, .* but is input 1"):
+                program(x, x)
+            np.testing.assert_array_equal(program(V[:4], x), [3 * V[:4]])
 
     def test_the_module_says_what_is_donated(self) -> None:
         text = STEP.replace(
