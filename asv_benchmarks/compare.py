@@ -37,6 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
         put,
         quant,
         sdy,
+        sdy_execution,
         startup,
         store,
         tiles,
@@ -65,6 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
         mc2,
         moe,
         sdy,
+        sdy_execution,
     )
     rows = [row for module in modules for row in module.ROWS if _chosen(row.name, options.only)]
     if not rows:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
-import os
 import pickle
 import subprocess
 import sys
@@ -16,6 +14,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from rows.jax_python import VARIABLE, jax_python
 from rows.measure import Bench, Clock, Goal, Outcome, Settings, duel, typical
 from rows.sdy_programs import mlp, transformer
 from rows.team import PEERS, TeamError, environment
@@ -24,7 +23,6 @@ PROGRAMS: dict[str, Callable[[int], str]] = {"mlp": mlp, "transformer": transfor
 PIPELINE = "sdy-propagation-pipeline"
 RULES = "func.func(sdy-populate-op-sharding-rules)"
 PRIORITIES = "sdy-user-priority-propagate"
-_JAX_PYTHON = "EMU_BENCH_JAX_PYTHON"
 _QUICK = 140  # operations in a smoke run
 _LONG = 5000  # from here on a call is a round
 
@@ -78,14 +76,6 @@ def clock_of(name: str, passes: str, text: str) -> Clock:
 # ---- Shardy in C++
 
 
-def _jax_python() -> str | None:
-    """Return the interpreter that has jaxlib; None where there is none."""
-    named = os.environ.get(_JAX_PYTHON)
-    if named:
-        return named
-    return sys.executable if importlib.util.find_spec("jaxlib") is not None else None
-
-
 @contextlib.contextmanager
 def _shardy(python: str, text: str) -> Iterator[Callable[[str, str, int], float]]:
     """Start jaxlib in a process of its own; gives what asks it.
@@ -105,7 +95,7 @@ def _shardy(python: str, text: str) -> Iterator[Callable[[str, str, int], float]
                 text=True,
             )
         except OSError as error:
-            raise TeamError(f"{_JAX_PYTHON}: {error}") from None
+            raise TeamError(f"{VARIABLE}: {error}") from None
 
         def ask(*request: object) -> float:
             assert process.stdin is not None
@@ -147,9 +137,9 @@ def _in_turn(settings: Settings, ours: Clock, theirs: Clock | None, note: str, o
 
 def _measure(settings: Settings, name: str, passes: str, text: str, ops: int) -> Outcome:
     """Return a task of the same name on both sides."""
-    ours, python = clock_of(name, passes, text), _jax_python()
+    ours, python = clock_of(name, passes, text), jax_python()
     if python is None:
-        note = f"jaxlib is not installed, and {_JAX_PYTHON} names no interpreter"
+        note = f"jaxlib is not installed, and {VARIABLE} names no interpreter"
         return _in_turn(settings, ours, None, note, ops)
     try:
         with _shardy(python, text) as ask:

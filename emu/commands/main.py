@@ -291,6 +291,11 @@ def _add_sdy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.add_argument(
         "--timeout", type=float, default=60.0, metavar="SECONDS", help="as of emu run (default: 60)"
     )
+    run.add_argument(
+        "--reference",
+        action="store_true",
+        help="compute operation by operation in NumPy: slow, and what defines the meaning",
+    )
     run.set_defaults(command=_sdy_run)
     _add_sdy_cost(tools)
 
@@ -556,6 +561,7 @@ def _sdy_run(options: argparse.Namespace) -> int:
             output=options.output,
             passes=options.pipeline,
             timeout=options.timeout,
+            reference=options.reference,
         )
     )
 

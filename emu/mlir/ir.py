@@ -16,6 +16,7 @@ from typing import ClassVar
 
 from emu.mlir.attributes import Attribute, StringAttr
 from emu.mlir.diagnostics import UNKNOWN, Diagnostics, Location
+from emu.mlir.entries import Entries
 from emu.mlir.types import Type
 
 Use = tuple["Operation", int]
@@ -67,6 +68,15 @@ class Value:
     def parent_block(self) -> Block | None:
         """Block in which the value is defined."""
         return None
+
+    def change_type(self, type_: Type) -> None:
+        """Set another type, which concerns the operation that has the value, and its users."""
+        self.type = type_
+        for op in (self.defining_op, *self.users):
+            if op is not None:
+                op.changed = True
+        if self.defining_op is None and self.parent_block is not None:
+            self.parent_block._note_change()
 
     def replace_all_uses_with(self, new: Value) -> None:
         """Replace every use by ``new``, newest use first, as MLIR does."""
@@ -135,6 +145,9 @@ class Operation:
         parent: The block that holds it.
         print_function: Makes the text of ``str()``. The printer, which stands above this module,
             puts itself here.
+        changed: Whether it, or the list of operations in one of its blocks, has changed since it
+            was last verified; new operations have. The methods of this module see to it, and the
+            two dictionaries of attributes; who sets anything else has to set it too.
         resources: The file's resources (``{-# … #-}``) as text, which the printer writes behind
             the module; only modules that were read from such a file have them.
     """
@@ -145,6 +158,7 @@ class Operation:
         "_order",
         "_previous",
         "attributes",
+        "changed",
         "location",
         "name",
         "parent",
@@ -171,8 +185,9 @@ class Operation:
     ) -> None:
         self.name = name
         self.location = location
-        self.properties: dict[str, Attribute] = dict(properties) if properties else {}
-        self.attributes: dict[str, Attribute] = dict(attributes) if attributes else {}
+        self.changed = True
+        self.properties: dict[str, Attribute] = Entries(self, properties)
+        self.attributes: dict[str, Attribute] = Entries(self, attributes)
         self.results = [OpResult(t, self, i) for i, t in enumerate(result_types)]
         self.regions: list[Region] = []
         for region in regions:
@@ -197,12 +212,10 @@ class Operation:
     def set_operand(self, index: int, value: Value) -> None:
         """Replace one operand."""
         old = self._operands[index]
-        if old is value:
-            # MLIR unlinks and links anew: the use becomes the newest.
-            del old._uses[self, index]
-        else:
-            del old._uses[self, index]
-            self._operands[index] = value
+        self.changed = True
+        # MLIR unlinks and links anew: even that of the same value becomes the newest use.
+        del old._uses[self, index]
+        self._operands[index] = value
         value._uses[self, index] = None
 
     def erase_operands(self, indices: Iterable[int]) -> None:
@@ -211,6 +224,7 @@ class Operation:
         As in MLIR, the uses of those that move become the newest.
         """
         gone = set(indices)
+        self.changed = True
         first = min(gone, default=len(self._operands))
         behind = self._operands[first:]
         del self._operands[first:]
@@ -225,6 +239,7 @@ class Operation:
         for index, value in enumerate(self._operands):
             del value._uses[self, index]
         self._operands = []
+        self.changed = True
 
     # Results and attributes
 
@@ -257,6 +272,7 @@ class Operation:
         region = Region() if region is None else region
         region.parent = self
         self.regions.append(region)
+        self.changed = True
         return region
 
     def body(self, region: int = 0) -> Block:
@@ -346,18 +362,12 @@ class Operation:
         while stack:
             op, inner = stack.pop()
             if inner is None:
-                regions = op.regions
-                if not post_order:
-                    if not regions:
-                        yield op
-                        continue
-                    inner = _ops_of(regions)
-                    yield op
-                elif not regions:
+                if not op.regions:
                     yield op
                     continue
-                else:
-                    inner = _ops_of(regions)
+                inner = (each for region in op.regions for b in region.blocks for each in b)
+                if not post_order:
+                    yield op
             child = next(inner, None)
             if child is not None:
                 stack.append((op, inner))
@@ -405,12 +415,6 @@ class Operation:
         return False
 
 
-def _ops_of(regions: Iterable[Region]) -> Iterator[Operation]:
-    for region in regions:
-        for block in region.blocks:
-            yield from block
-
-
 class Block:
     """A list of operations with arguments."""
 
@@ -429,12 +433,14 @@ class Block:
         """Append an argument; return it."""
         argument = BlockArgument(type_, self, len(self.arguments), location)
         self.arguments.append(argument)
+        self._note_change()
         return argument
 
     def erase_argument(self, index: int) -> None:
         """Remove an argument that nothing uses."""
         if self.arguments[index]._uses:
             raise ValueError(f"block argument {index} is erased while it is used")
+        self._note_change()
         del self.arguments[index]
         for i, argument in enumerate(self.arguments):
             argument.index = i
@@ -488,6 +494,7 @@ class Block:
         """Put an operation before another, or at the end; return it."""
         if op.parent is not None:
             raise ValueError(f"{op.name} is in a block already")
+        op.changed = True
         previous = self._last if place is None else place._previous
         op.parent, op._previous, op._next = self, previous, place
         if previous is None:
@@ -511,7 +518,13 @@ class Block:
         else:
             self._numbered = False
 
+    def _note_change(self) -> None:
+        parent = self.parent_op
+        if parent is not None:
+            parent.changed = True
+
     def _unlink(self, op: Operation) -> None:
+        self._note_change()
         if op._previous is None:
             self._first = op._next
         else:
@@ -543,12 +556,17 @@ class Region:
     def add_block(self, block: Block | None = None) -> Block:
         """Append a block (a new one unless given); return it."""
         block = Block() if block is None else block
+        if self.parent is not None:
+            self.parent.changed = True
         block.parent = self
         self.blocks.append(block)
         return block
 
     def take_body(self, other: Region) -> None:
         """Move all blocks of another region here."""
+        for owner in (self.parent, other.parent):
+            if owner is not None:
+                owner.changed = True
         for block in other.blocks:
             block.parent = self
         self.blocks, other.blocks = self.blocks + other.blocks, []

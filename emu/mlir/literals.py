@@ -5,10 +5,30 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+_MOST_DIGITS = 4300  # Python refuses to convert more: the time grows with their square
+_WIDEST = 1 << 24  # bits of the widest integer type
+
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*")
 _UNPRINTABLE = re.compile(rb"[^ !#-\[\]-~]")
 _ESCAPE = re.compile(rb"\\(?:([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _ESCAPED = {b"n": b"\n", b"t": b"\t", b'"': b'"', b"\\": b"\\"}
+
+
+def integer_of(literal: str) -> int:
+    """Return the value of an integer literal, decimal or hexadecimal, without a sign.
+
+    A literal of more digits than Python converts stands for a number that no type holds: the
+    checks of its range then say what is wrong.
+    """
+    if literal[:2] == "0x":
+        return int(literal, 16)
+    digits = literal if len(literal) <= _MOST_DIGITS else literal.lstrip("0")
+    return int(digits) if len(digits) <= _MOST_DIGITS else 1 << _WIDEST
+
+
+def is_printable_integer(value: int) -> bool:
+    """Return whether an integer can be written in decimal digits."""
+    return value.bit_length() < 3 * _MOST_DIGITS  # at least three bits a digit
 
 
 @lru_cache(maxsize=16384)

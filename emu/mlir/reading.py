@@ -7,7 +7,7 @@ from emu.mlir.diagnostics import Diagnostic, Diagnostics, MlirError, Severity
 from emu.mlir.gc_pause import paused_collection
 from emu.mlir.ir import Operation, Value
 from emu.mlir.registry import load_dialects
-from emu.mlir.text.lexer import SourceText, render
+from emu.mlir.text.lexer import SourceText, render_all
 from emu.mlir.text.parser import ModuleParser
 from emu.mlir.verify import verify as verify_operation
 
@@ -68,23 +68,27 @@ def parse(
 def _read(
     source: SourceText, allow_unregistered: bool, names: dict[Value, str] | None
 ) -> Operation:
+    parser: ModuleParser | None = None
     with paused_collection():
-        parser = ModuleParser(source, allow_unregistered=allow_unregistered, names=names)
         try:
+            parser = ModuleParser(source, allow_unregistered=allow_unregistered, names=names)
             return parser.module()
         except MlirError as error:
             # Errors of nested attributes were gathered on the way: the text must show them all.
             raise _error(error.diagnostics, source) from None
         except (ValueError, OverflowError):
-            # Python refuses numbers of more than 4,300 digits.
+            # Python refuses to print numbers of more than 4,300 digits.
             message = "number is too large"
         except RecursionError:
-            message = "regions are nested too deeply"
-        raise _error([Diagnostic(Severity.ERROR, parser.here(), message)], source)
+            message = "regions, types or attributes are nested too deeply"
+        except MemoryError:
+            message = "text is too large for the memory"
+        place = source.location(0) if parser is None else parser.here()
+        raise _error([Diagnostic(Severity.ERROR, place, message)], source)
 
 
 def _error(emitted: list[Diagnostic], source: SourceText) -> MlirError:
-    return MlirError("\n".join(render(each, source) for each in emitted), emitted)
+    return MlirError(render_all(emitted, source), emitted)
 
 
 def _check_unicode(source: SourceText) -> None:

@@ -37,6 +37,10 @@ class OpDefinition:
         verify_regions: The same, called once all operations inside are valid.
         verify_symbol_uses: The same for the symbols that the operation refers to; called at the
             very end, by the symbol table around it.
+        reads_around: The verifiers look at the operations that define its operands, or at those around
+            it; those of other operations look at the operation itself, at what is inside it, at
+            symbols, and at operations around it that have a ``scope``.
+        scope: The verifiers of the operations inside look at it.
         pure: Has no effect but its results: it is erased when nothing uses them.
         pure_if: Replaces ``pure`` where that depends on the operation.
         recursive_effects: It has the effects of the operations in its regions.
@@ -61,6 +65,8 @@ class OpDefinition:
     verify: VerifyOp | None = None
     verify_regions: VerifyOp | None = None
     verify_symbol_uses: VerifyOp | None = None
+    reads_around: bool = False
+    scope: bool = False
     pure: bool = False
     pure_if: Callable[[Operation], bool] | None = None
     recursive_effects: bool = False
@@ -106,11 +112,14 @@ class AttributeVerifiers:
         argument: ``(func, index, name, attribute, diagnostics)``: one of a
             function's argument.
         result: The same of a function's result.
+        reading_around: Names of the attributes for which ``operation`` looks at the operations that
+            define the operands.
     """
 
     operation: Callable[[Operation, str, Attribute, Diagnostics], bool]
     argument: Callable[[Operation, int, str, Attribute, Diagnostics], bool]
     result: Callable[[Operation, int, str, Attribute, Diagnostics], bool]
+    reading_around: frozenset[str] = frozenset()
 
 
 attribute_verifiers: dict[str, AttributeVerifiers] = {}

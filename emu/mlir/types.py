@@ -15,6 +15,7 @@ from typing import TypeGuard
 from emu.mlir.base import Attribute
 from emu.mlir.base import Type as Type  # noqa: PLC0414  # offered with its subclasses
 from emu.mlir.floats import FORMATS
+from emu.mlir.literals import integer_of
 
 _INTEGER = re.compile(r"(si|ui|i)([1-9][0-9]*)")
 
@@ -167,7 +168,7 @@ def scalar_type(text: str) -> Type | None:
     if text in FORMATS:
         return FloatType(text)
     if match := _INTEGER.fullmatch(text):
-        return IntegerType(int(match[2]), match[1][:-1])
+        return IntegerType(integer_of(match[2]), match[1][:-1])
     if text == "index":
         return IndexType()
     return NoneType() if text == "none" else None

@@ -6,11 +6,17 @@ operation is done; then dominance. All functions of a module are verified, also 
 
 Dominance is first checked fast over the whole region, with a set of the values seen so far; only if
 that fails is the error looked up slowly.
+
+``verify_changes`` verifies a module that was valid before some of its operations changed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 from emu.mlir.diagnostics import Diagnostic, Diagnostics, Severity
 from emu.mlir.dominance import GRAPH_OPS, Dominance
@@ -22,17 +28,112 @@ from emu.mlir.text.printer import to_text
 _NO_TERMINATOR = frozenset({"builtin.module"})
 
 
-def verify(op: Operation, diagnostics: Diagnostics) -> bool:
+def verify(
+    op: Operation, diagnostics: Diagnostics, only: AbstractSet[Operation] | None = None
+) -> bool:
     """Return whether an operation and all operations in it are valid.
 
     Args:
         op: The operation, usually a module.
         diagnostics: Receives the errors.
+        only: Operations to verify, with all that are around them; the others are known to be valid.
+            Default: all.
     """
+    return _verify(op, _Run(diagnostics, only))
+
+
+@dataclass(slots=True)
+class _Run:
+    """One verification.
+
+    Attributes:
+        diagnostics: Receives the errors.
+        only: Operations to verify; None for all.
+        scope: The nearest operation around at which verifiers look, or None.
+        valid: What is known of operations that were found valid. Layers of a model repeat the same
+            few operations: those that do not differ from one of them are not verified again.
+    """
+
+    diagnostics: Diagnostics
+    only: AbstractSet[Operation] | None
+    scope: Operation | None = None
+    valid: set[tuple[object, ...]] = field(default_factory=set)
+
+
+def _verify(op: Operation, run: _Run) -> bool:
     with indexed(op) if definition(op.name).symbol_table else nullcontext():
-        if not _structure(op, diagnostics):
+        if not _structure(op, run):
             return False
-        return not op.regions or _dominance(op, diagnostics)
+        return not op.regions or _dominance(op, run.diagnostics)
+
+
+def symbols_beside_functions(module: Operation) -> list[object]:
+    """Return what operations anywhere in a module may refer to, apart from its functions: meshes."""
+    found: list[object] = []
+    for op in module.body():
+        if op.name != "func.func":
+            found += (op, *op.properties.items())
+    return found
+
+
+def changed_operations(top: Operation) -> list[Operation]:
+    """Return the operations in another one, and itself, that have changed since they were verified."""
+    found = [top] if top.changed else []
+    pending = list(top.regions)
+    while pending:
+        for block in pending.pop().blocks:
+            op = block._first
+            while op is not None:
+                if op.changed:
+                    found.append(op)
+                if op.regions:
+                    pending += op.regions
+                op = op._next
+    return found
+
+
+def concerned_by(changed: Sequence[Operation]) -> set[Operation]:
+    """Return the operations whose validity depends on changed ones, those included.
+
+    Checks look at an operation itself, at what is inside it, and at what ``OpDefinition`` says.
+    """
+    found = set(changed)
+    reading = frozenset[str]().union(*(c.reading_around for c in attribute_verifiers.values()))
+
+    def readers(value: Value) -> list[Operation]:
+        """Return the users whose verifiers look at the operation that defines the value."""
+        return [
+            op
+            for op in value.walk_users()
+            if definition(op.name).reads_around or not reading.isdisjoint(op.attributes)
+        ]
+
+    for op in changed:
+        for result in op.results:
+            found.update(readers(result))
+        if op.name == "func.func":
+            for block in (b for region in op.regions for b in region.blocks):
+                if block.last is not None:
+                    found.add(block.last)  # returns what the function's type says
+                for argument in block.arguments:
+                    found.update(readers(argument))
+        elif op.regions and op.name != "builtin.module":
+            found.update(op.walk())
+    # Operations that hold them, once each: those of a block share them.
+    pending = {op.parent for op in found}
+    while pending:
+        above = pending.pop()
+        around = None if above is None else above.parent_op
+        if around is not None and around not in found:
+            found.add(around)
+            pending.add(around.parent)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _reads_around(attribute: str) -> bool:
+    checks = attribute_verifiers.get(attribute.partition(".")[0])
+    return checks is not None and attribute in checks.reading_around
 
 
 def verified_state(op: Operation) -> list[object]:
@@ -59,20 +160,44 @@ def verified_state(op: Operation) -> list[object]:
     return state
 
 
-def _structure(op: Operation, diagnostics: Diagnostics) -> bool:
+def _structure(op: Operation, run: _Run) -> bool:
     known = definition(op.name)
-    if not _entrance(op, known, diagnostics):
-        return False
     if op.regions:
-        isolated: list[Operation] = []
-        for region in op.regions:
-            for block in region.blocks:
-                if not _block(block, diagnostics, isolated):
-                    return False
-        fine = [verify(each, diagnostics) for each in isolated]  # all of them report
-        if not all(fine):
-            return False
-    return _exit(op, known, diagnostics)
+        return _holder(op, known, run)
+    seen: tuple[object, ...] | None = None
+    if not (known.terminator or known.symbol or known.reads_around) and known.name:
+        seen = (
+            op.name,
+            run.scope,
+            tuple([value.type for value in op._operands]),
+            tuple([result.type for result in op.results]),
+            tuple(op.properties.items()),
+            tuple(op.attributes.items()),
+        )
+        if seen in run.valid:
+            return True
+    if not (_entrance(op, known, run.diagnostics) and _exit(op, known, run.diagnostics)):
+        return False
+    if seen is not None and not any(map(_reads_around, op.attributes)):
+        run.valid.add(seen)
+    return True
+
+
+def _holder(op: Operation, known: OpDefinition, run: _Run) -> bool:
+    """Verify an operation with regions, and those in them."""
+    if run.only is not None and op not in run.only:
+        return True
+    if not _entrance(op, known, run.diagnostics):
+        return False
+    outer, run.scope = run.scope, op if known.scope else run.scope
+    isolated: list[Operation] = []
+    for region in op.regions:
+        for block in region.blocks:
+            if not _block(block, run, isolated):
+                return False
+    fine = [_verify(each, run) for each in isolated]  # all of them report
+    run.scope = outer
+    return all(fine) and _exit(op, known, run.diagnostics)
 
 
 def _entrance(op: Operation, known: OpDefinition, diagnostics: Diagnostics) -> bool:
@@ -106,7 +231,8 @@ def _known(op: Operation, diagnostics: Diagnostics) -> bool:
     return True
 
 
-def _block(block: Block, diagnostics: Diagnostics, isolated: list[Operation]) -> bool:
+def _block(block: Block, run: _Run, isolated: list[Operation]) -> bool:
+    diagnostics, only = run.diagnostics, run.only
     parent = block.parent_op
     if block.first is None:
         if parent is None or _needs_no_terminator(block):
@@ -120,9 +246,11 @@ def _block(block: Block, diagnostics: Diagnostics, isolated: list[Operation]) ->
             )
             return False
     for op in block:
+        if only is not None and op not in only:
+            continue
         if op.regions and definition(op.name).isolated:
             isolated.append(op)
-        elif not _structure(op, diagnostics):
+        elif not _structure(op, run):
             return False
     return _last(block, diagnostics)
 
@@ -185,13 +313,15 @@ def _symbol_users(table: Operation, diagnostics: Diagnostics) -> bool:
     while pending:
         region = pending.pop()
         for block in region.blocks:
-            for op in block:
+            op = block._first
+            while op is not None:
                 known = definition(op.name)
                 check = known.verify_symbol_uses
                 if check is not None and not check(op, diagnostics):
                     return False
                 if op.regions and not known.symbol_table:
                     pending += op.regions
+                op = op._next
     return True
 
 

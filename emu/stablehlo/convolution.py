@@ -149,7 +149,7 @@ def _check_groups(
         )
 
 
-def _convolution_shape(op: Operation) -> Shape | None:
+def convolution_shape(op: Operation) -> Shape | None:
     """Return the shape of a ``convolution``; None where sizes of the kernel are not known."""
     left, right = (tensor(value.type) for value in op.operands)
     numbers = op.properties["dimension_numbers"]
@@ -183,7 +183,7 @@ define_ops(
         operands=2,
         required=("feature_group_count", "batch_group_count"),
         optional=("precision_config",),
-        check=check_result_shape(_convolution_shape),
+        check=check_result_shape(convolution_shape),
         pure=True,
     ),
     OpSpec(

@@ -42,5 +42,5 @@ def test_unregistered_dialects_can_be_refused() -> None:
 
 def test_deep_nesting_is_an_error_and_no_crash() -> None:
     depth = 5000
-    with pytest.raises(MlirError, match="regions are nested too deeply"):
+    with pytest.raises(MlirError, match="regions, types or attributes are nested too deeply"):
         parse('"t.a"() ({' * depth + "}) : () -> ()" * depth)

@@ -115,7 +115,21 @@ def edge_values(name: str, size: int, seed: int) -> Array:
         return rng.random(size) < 0.5
     if name in INTEGERS:
         info = np.iinfo(dtype)
-        edges = [info.min, info.max, info.min + 1, 0, 1, 2, 7, 8, info.bits - 1, info.bits, 33, 65, 100]
+        edges = [
+            info.min,
+            info.max,
+            info.min + 1,
+            0,
+            1,
+            2,
+            7,
+            8,
+            info.bits - 1,
+            info.bits,
+            33,
+            65,
+            100,
+        ]
         edges += [-1, -2, -7] * (info.min < 0)
         wide = rng.integers(info.min, info.max, size, dtype=dtype, endpoint=True)
         small = rng.integers(max(info.min, -9), 9, size).astype(dtype)
@@ -126,7 +140,9 @@ def edge_values(name: str, size: int, seed: int) -> Array:
     if dtype.itemsize == 8:
         numbers = numbers << np.uint64(32) | rng.integers(0, 1 << 32, size, dtype=np.uint64)
     raw = numbers.astype(f"u{dtype.itemsize}").view(dtype)
-    edges = np.asarray([0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, np.inf, -np.inf, np.nan, 1e-45, 1e-40, 2])
+    edges = np.asarray(
+        [0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, np.inf, -np.inf, np.nan, 1e-45, 1e-40, 2]
+    )
     special = edges.astype(dtype)[rng.integers(0, len(edges), size)]
     usual = (rng.normal(size=size) * 3).astype(dtype)
     kind = rng.random(size)

@@ -9,7 +9,7 @@ from typing import TextIO
 from emu.commands.sdy.files import open_to_write, read_text
 from emu.mlir.arguments import ArgumentError
 from emu.mlir.diagnostics import MlirError
-from emu.mlir.text.lexer import SourceText, render
+from emu.mlir.text.lexer import SourceText, render_all
 from emu.sdy.passes.text import parse_pipeline
 from emu.sdy.provenance import Explanation, explain
 
@@ -50,7 +50,8 @@ def run_explain(
             with open_to_write(str(html)) as page:
                 page.write(explanation.html())
         source = SourceText(text, file)
-        err.writelines(render(each, source) + "\n" for each in explanation.diagnostics)
+        if explanation.diagnostics:
+            err.write(f"{render_all(explanation.diagnostics, source)}\n")
     except MlirError as error:
         err.write(f"{error}\n")
         return 1

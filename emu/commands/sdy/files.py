@@ -5,12 +5,18 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
+from emu.mlir.diagnostics import Diagnostic, FileLoc, MlirError, Severity
+from emu.mlir.text.lexer import render
+
+_BYTECODE = b"ML\xefR"
+
 
 def read_text(file: str) -> str:
     """Return the text of a file, or of standard input for "-".
 
     Raises:
-        OSError: The file cannot be read, or is not UTF-8.
+        OSError: The file cannot be read.
+        MlirError: It is not UTF-8; the message has file, line and column.
     """
     try:
         if file == "-":
@@ -18,12 +24,20 @@ def read_text(file: str) -> str:
         with open(file, encoding="utf-8") as stream:
             return stream.read()
     except UnicodeDecodeError as error:
-        wrong = error.object[error.start]
-        raise OSError(
-            f"{file} must be UTF-8 text, but byte {error.start} is 0x{wrong:02x}"
-        ) from None
+        raise _not_text(file, error.object, error.start) from None
     except ValueError:
         raise OSError(f"{file!r} must be the name of a file, but holds a null byte") from None
+
+
+def _not_text(file: str, data: bytes, place: int) -> MlirError:
+    line = data.count(b"\n", 0, place) + 1
+    column = place - data.rfind(b"\n", 0, place)
+    message = f"text must be UTF-8, but has the byte 0x{data[place]:02x} here"
+    if data.startswith(_BYTECODE):
+        line = column = 1
+        message = "text is expected, but this is MLIR bytecode, which emu does not read"
+    found = Diagnostic(Severity.ERROR, FileLoc(file, line, column), message)
+    return MlirError(render(found), [found])
 
 
 def open_to_write(file: str) -> TextIO:

@@ -11,7 +11,7 @@ from emu.commands.sdy.expected import check_expected
 from emu.commands.sdy.files import open_to_write, read_text
 from emu.mlir import parse, to_text
 from emu.mlir.diagnostics import Diagnostics, MlirError, PassFailed
-from emu.mlir.text.lexer import SourceText, render
+from emu.mlir.text.lexer import SourceText, render_all
 from emu.sdy.passes.base import Session, run_pass
 
 _MARKER = re.compile(r"^// -----[ \t]*$", re.MULTILINE)
@@ -44,6 +44,9 @@ def run_opt(
             return _run(text, options, out, err)
         with open_to_write(options.output) as file:
             return _run(text, options, file, err)
+    except MlirError as error:
+        err.write(f"{error}\n")
+        return 1
     except (UsageError, OSError) as error:
         err.write(f"emu sdy opt: {error}\n")
         return _USAGE
@@ -87,7 +90,8 @@ def _run_part(text: str, options: OptArguments, warned: set[str], out: TextIO, e
         fine = False
     if not options.verify_diagnostics:
         source = SourceText(text, options.file)
-        err.writelines(render(diagnostic, source) + "\n" for diagnostic in emitted)
+        if emitted:
+            err.write(f"{render_all(emitted, source)}\n")
     if fine:
         out.write(to_text(module, generic=options.generic, locations=options.locations))
     if options.verify_diagnostics:

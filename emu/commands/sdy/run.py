@@ -40,6 +40,7 @@ class Request:
         output: File for the results. Default: none.
         passes: How to partition. Default: "emu-partition-pipeline".
         timeout: Seconds without progress after which the PEs are stopped.
+        reference: Whether to compute operation by operation in NumPy, without compiling.
     """
 
     file: str
@@ -49,6 +50,7 @@ class Request:
     output: Path | None = None
     passes: str | None = None
     timeout: float = 60.0
+    reference: bool = False
 
 
 def run_program(
@@ -64,11 +66,17 @@ def run_program(
     err: TextIO = stderr or sys.stderr
     try:
         module = parse(read_text(request.file), file=request.file)
-        program = Executable(module, passes=request.passes or DEFAULT_PIPELINE, check=request.check)
+        program = Executable(
+            module,
+            passes=request.passes or DEFAULT_PIPELINE,
+            check=request.check,
+            path="reference" if request.reference else "compiled",
+        )
         given = _inputs(request, program.partitioned.inputs)
         out.write(_heading(request, program))
         out.flush()
-        results = program(*given, options=LaunchOptions(timeout=request.timeout))
+        with program:
+            results = program(*given, options=LaunchOptions(timeout=request.timeout))
         out.writelines(_lines(program, results))
         if request.output is not None:
             np.savez(request.output, *results)

@@ -26,7 +26,7 @@ from emu.mlir.attributes import (
 from emu.mlir.dense import DenseError
 from emu.mlir.diagnostics import Location
 from emu.mlir.floats import FORMATS, bits_of
-from emu.mlir.literals import unescape
+from emu.mlir.literals import integer_of, is_printable_integer, unescape
 from emu.mlir.registry import attribute_parsers, closed_dialects
 from emu.mlir.text.dense_parser import dense_elements
 from emu.mlir.text.location_parser import LocationParser
@@ -177,7 +177,7 @@ class AttributeParser:
             return self._hex_float(token, negative, type_, place)
         if not isinstance(type_, (IntegerType, IndexType)):
             reader.fail("integer literal not valid for specified type", place)
-        number = int(token, 0) if token[:2] == "0x" else int(token)
+        number = integer_of(token)
         return self._integer_attribute(number, negative, type_, place)
 
     def _hex_float(self, token: str, negative: bool, type_: FloatType, place: int) -> Attribute:
@@ -208,7 +208,7 @@ class AttributeParser:
         low, high = (
             (0, limit) if sign == "u" else (-limit // 2, limit if sign == "" else limit // 2)
         )
-        if not low <= value < high:
+        if not low <= value < high or not is_printable_integer(value):
             reader.fail("integer constant out of range for attribute", place)
         if width == 1 and sign == "":
             return BoolAttr(bool(value))

@@ -8,7 +8,12 @@ import re
 from emu.mlir.attributes import Attribute, DenseElementsAttr, RawAttr
 from emu.mlir.dense import DenseError, element_bytes, shape_and_element
 from emu.mlir.floats import bits_of, byte_width
+from emu.mlir.literals import integer_of
 from emu.mlir.types import ComplexType, FloatType, IntegerType, Type
+
+_MORE_RANKS = (
+    64  # a literal that is nested this much deeper is not looked at: depth costs its square
+)
 
 _NUMBER = re.compile(r"-?(?:0x[0-9a-fA-F]+|[0-9]+(?:\.[0-9]*(?:[eE][-+]?[0-9]+)?)?)|true|false")
 _TOKEN = re.compile(r"\s*(\[|\]|,|\(|\)|[^\s\[\],()]+)")
@@ -80,6 +85,10 @@ def _fail_nesting(body: str, shape: tuple[int, ...]) -> None:
     for match in _TOKEN.finditer(flat):
         if match[1] == "[":
             stack.append([])
+            if len(stack) > len(shape) + _MORE_RANKS:
+                raise DenseError(
+                    f"inferred shape of elements literal has more dimensions than type ({list(shape)})"
+                )
             continue
         if len(stack[-1]) > 1 and stack[-1][-1] != stack[-1][0]:
             raise DenseError(
@@ -115,7 +124,10 @@ def _encode(word: str, element: Type) -> bytes:
     if isinstance(element, FloatType):
         width = byte_width(element.name)
         if word[:2] == "0x":
-            return int(word, 16).to_bytes(width, "little")
+            bits = int(word, 16)
+            if bits >> 8 * width:
+                raise DenseError("hexadecimal float constant out of range for type")
+            return bits.to_bytes(width, "little")
         if "." not in word:
             raise DenseError(
                 "unexpected decimal integer literal for a floating point value",
@@ -130,7 +142,8 @@ def _encode(word: str, element: Type) -> bytes:
         return b"\x01" if word == "true" else b"\x00"
     if "." in word:
         raise DenseError("expected integer elements, but parsed floating-point")
-    value = int(word, 0) if "0x" in word else int(word)
+    magnitude = integer_of(word.lstrip("-"))
+    value = -magnitude if word[0] == "-" else magnitude
     if not -(1 << bits) // 2 <= value < 1 << bits:
         raise DenseError("integer constant out of range")
     return (value & ((1 << bits) - 1)).to_bytes(width, "little")

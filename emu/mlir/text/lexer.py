@@ -15,8 +15,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 
 from emu.mlir.diagnostics import Diagnostic, FileLoc, Location
+
+_LINE_LENGTH = 400  # characters of a source line that an error shows
+_MESSAGE_LENGTH = 2000
+_MOST_DIAGNOSTICS = 100
 
 _STRING = r'"(?:[^"\\\n\v\f]|\\.)*+"'
 _NESTED = r"(?:[^<>\"\-/]++|->|-|/(?!/)|" + _STRING + "|<@>)*+"
@@ -111,15 +116,25 @@ class SourceText:
 
 
 def render(diagnostic: Diagnostic, source: SourceText | None = None) -> str:
-    """Return a diagnostic as compilers print it: location, message, line, caret, notes."""
+    """Return a diagnostic as compilers print it: location, message, line, caret, notes.
+
+    Of long lines, only what is near the caret is shown; long messages lose their middle.
+    """
     parts = [_render_one(diagnostic, source)]
-    parts.extend(_render_one(note, source) for note in diagnostic.notes)
+    parts.extend(_render_one(note, source) for note in diagnostic.notes[:_MOST_DIAGNOSTICS])
     return "\n".join(parts)
+
+
+def render_all(diagnostics: Sequence[Diagnostic], source: SourceText | None = None) -> str:
+    """Return diagnostics as compilers print them; of very many, the first ones and a count."""
+    parts = [render(each, source) for each in diagnostics[:_MOST_DIAGNOSTICS]]
+    more = len(diagnostics) - len(parts)
+    return "\n".join([*parts, f"… and {more} more"] if more else parts)
 
 
 def _render_one(diagnostic: Diagnostic, source: SourceText | None) -> str:
     place = _file_location(diagnostic.location)
-    head = f"{diagnostic.severity.value}: {diagnostic.message}"
+    head = f"{diagnostic.severity.value}: {_shortened(diagnostic.message)}"
     if place is None:
         return f"loc({diagnostic.location}): {head}"
     text = f"{place.file}:{place.line}:{place.column}: {head}"
@@ -128,10 +143,25 @@ def _render_one(diagnostic: Diagnostic, source: SourceText | None) -> str:
     line = source.line(place.line)
     if line is None:
         return text
-    before = line.encode("utf-8", "surrogateescape")[: place.column - 1]
+    before = line.encode("utf-8", "surrogateescape")[: place.column - 1].decode("utf-8", "replace")
+    shown, start = line, max(0, len(before) - _LINE_LENGTH // 2)
+    if len(line) > _LINE_LENGTH:
+        shown = line[start : start + _LINE_LENGTH]
+        before = before[start:]
+        if start:
+            shown, before = f"…{shown}", f" {before}"
+        if start + _LINE_LENGTH < len(line):
+            shown += "…"
     # Tabs before the caret are kept, so that both lines are indented alike.
-    blank = re.sub(r"[^\t]", " ", before.decode("utf-8", "replace"))
-    return f"{text}\n{line}\n{blank}^"
+    blank = re.sub(r"[^\t]", " ", before)
+    return f"{text}\n{shown}\n{blank}^"
+
+
+def _shortened(message: str) -> str:
+    if len(message) <= _MESSAGE_LENGTH:
+        return message
+    half = _MESSAGE_LENGTH // 2
+    return f"{message[:half]}…{message[-half:]}"
 
 
 def _file_location(location: Location) -> FileLoc | None:

@@ -9,6 +9,8 @@ from emu.mlir.base import Attribute
 from emu.mlir.diagnostics import UNKNOWN, CallSiteLoc, FileLoc, FusedLoc, Location, NameLoc
 from emu.mlir.text.token_reader import TokenReader
 
+_LAST_LINE = (1 << 32) - 1
+
 
 class HasLocation(Protocol):
     """An operation, an argument or a stand-in, whose location is set once it is known."""
@@ -151,7 +153,7 @@ class LocationParser:
     def _line_or_column(self, what: str) -> int:
         reader = self._reader
         value = reader.optional_integer()
-        if value is None:
+        if value is None or value > _LAST_LINE:
             reader.wrong_token(f"expected integer {what} number in FileLineColRange")
         return value
 

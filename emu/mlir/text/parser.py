@@ -19,13 +19,14 @@ from emu.mlir.diagnostics import UNKNOWN, Diagnostic, FileLoc, Location, MlirErr
 from emu.mlir.ir import Block, Operation, Region, Value
 from emu.mlir.registry import definition, is_defined, known_dialects
 from emu.mlir.text.attribute_parser import AttributeParser
-from emu.mlir.text.lexer import SourceText, render
+from emu.mlir.text.lexer import SourceText, render_all
 from emu.mlir.text.location_parser import HasLocation
 from emu.mlir.text.scopes import Located, PendingLocation, Scopes
 from emu.mlir.text.token_reader import TokenReader
 from emu.mlir.types import FunctionType, Type
 
 _DEFAULT_DIALECTS = {"func.func": "func", "builtin.module": "builtin"}
+_MOST_RESULTS = 1 << 32
 _WORD_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 
 
@@ -284,7 +285,7 @@ class ModuleParser:
                 number = reader.optional_integer()
                 if number is None:
                     reader.wrong_token("expected integer number of results")
-                if number < 1:
+                if not 1 <= number < _MOST_RESULTS:
                     reader.fail("expected named operation to have at least 1 result", place)
                 count = number
             names.append((token, count, start))
@@ -447,7 +448,7 @@ class ModuleParser:
             )
             for place in sorted(self._scopes.undefined.values())
         ]
-        raise MlirError("\n".join(render(each, reader.source) for each in found), found)
+        raise MlirError(render_all(found, reader.source), found)
 
     def _attribute_alias(self, token: str) -> None:
         reader = self._reader

@@ -68,6 +68,7 @@ class Scopes:
         self.places: dict[str, int] = {}
         self.undefined: dict[Value, int] = {}
         self._names: list[str] = []
+        self._announced = 0  # results that were used but not yet defined, with those between
         self.blocks: list[dict[str, tuple[Block, int]]] = []
         self.forward_blocks: list[dict[str, tuple[Block, int]]] = []
 
@@ -141,7 +142,12 @@ class Scopes:
         name, number, place = operand
         if self.values.setdefault(name, entries) is entries:
             self.places[name] = place
-        entries.extend([None] * (number + 1 - len(entries)))
+        missing = number + 1 - len(entries)
+        self._announced += max(missing, 0)
+        if self._announced > len(self._reader.source.text):
+            # The text is too short to define so many results, and the list would fill the memory.
+            self._reader.fail("use of undeclared SSA value name", place)
+        entries.extend([None] * missing)
         value = Value(type_)
         entries[number] = value
         self.undefined[value] = place

@@ -8,10 +8,15 @@ from typing import NoReturn, TypeVar
 
 from emu.mlir.assembly import Operand
 from emu.mlir.diagnostics import Diagnostic, FileLoc, MlirError, Severity
-from emu.mlir.literals import unescape
+from emu.mlir.literals import integer_of, unescape
 from emu.mlir.text.lexer import SourceText, coarse_token, coarse_tokens, fine_tokens, render
 
 _T = TypeVar("_T")
+
+INT64_MAX = (1 << 63) - 1
+"""Largest size of a dimension."""
+
+_MOST_RESULTS = 1 << 32
 _WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _DIGITS = frozenset("0123456789")
 _MALFORMED = {
@@ -113,23 +118,15 @@ class TokenReader:
         if not self.tokens[self.index] and not self.frames:
             start = max(start - 1, 0)
         text = self.source.text
-        place = start
-        while True:
-            kept = text[:place].rstrip(" \t")
-            if not kept:
-                break
-            if kept[-1] != "\n":
-                self.fail(message, len(kept))
-            line_start = kept.rfind("\n", 0, len(kept) - 1) + 1
-            line = kept[line_start : len(kept) - 1]
+        line_start = text.rfind("\n", 0, start) + 1
+        code = text[line_start:start].rstrip(" \t")
+        while not code and line_start:
+            end = line_start - 1
+            line_start = text.rfind("\n", 0, end) + 1
+            line = text[line_start:end]
             comment = line.find("//")
             code = (line if comment < 0 else line[:comment]).rstrip(" \t\r")
-            place = line_start + len(code)
-            if code:
-                self.fail(message, place)
-            if not line_start:
-                break
-        self.fail(message, start)
+        self.fail(message, line_start + len(code) if code else start)
 
     # Fine tokens of a coarse one
 
@@ -234,7 +231,7 @@ class TokenReader:
         if not token or token[0] not in _DIGITS or ("." in token):
             return None
         self.index += 2 if negative else 1
-        value = int(token, 0) if token[:2] == "0x" else int(token)
+        value = integer_of(token)
         return -value if negative else value
 
     def integer(self) -> int:
@@ -300,7 +297,10 @@ class TokenReader:
         while (match := _DIMENSION.match(self.source.text, offset)) is not None:
             if match[1] and not allow_dynamic:
                 self.fail("expected static shape", offset)
-            dimensions.append(None if match[1] else int(match[2]))
+            size = None if match[1] else integer_of(match[2])
+            if size is not None and size > INT64_MAX:
+                self.fail("invalid dimension", match.start(2))
+            dimensions.append(size)
             offset = match.end()
         if dimensions:
             self.seek(offset)
@@ -321,8 +321,11 @@ class TokenReader:
         place = self.starts[index]
         following = self.tokens[index + 1]
         if following[:1] == "#" and following[1:].isdigit():
+            number = integer_of(following[1:])
+            if number >= _MOST_RESULTS:
+                self.fail("invalid SSA value result number", self.starts[index + 1])
             self.index = index + 2
-            return Operand(token, int(following[1:]), place)
+            return Operand(token, number, place)
         self.index = index + 1
         return Operand(token, 0, place)
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from emu.mlir.base import Attribute
+from emu.mlir.literals import integer_of
 from emu.mlir.text.lexer import SourceText
-from emu.mlir.text.token_reader import TokenReader
+from emu.mlir.text.token_reader import INT64_MAX, TokenReader
 from emu.mlir.types import (
     ComplexType,
     DialectType,
@@ -40,7 +41,9 @@ def _simple_tensor(text: str) -> Type | None:
         return None
     if isinstance(element, IntegerType) and element.width > _MAX_WIDTH:
         return None  # read as any other type, it is an error with its place
-    shape = tuple(None if d == "?" else int(d) for d in dimensions.split("x")[:-1])
+    shape = tuple(None if d == "?" else integer_of(d) for d in dimensions.split("x")[:-1])
+    if any(d is not None and d > INT64_MAX for d in shape):
+        return None  # likewise
     return TensorType(shape, element)
 
 

@@ -24,7 +24,6 @@ from emu.sdy.costs.model import Payload, Transfer, transfer
 from emu.sdy.costs.program import RunCounter, Runs, uncounted
 from emu.sdy.costs.units import count_text, seconds_text
 from emu.sdy.dialect.attributes import AxisRef, Mesh
-from emu.sdy.dialect.axes import total_size
 from emu.sdy.dialect.functions import main_function
 from emu.sdy.passes.base import Pass, Pipeline, Session, run_pass
 from emu.sdy.passes.export.local.conversion import ConvertGlobalToLocal
@@ -104,7 +103,7 @@ def analyse(
         change_mesh(copy, main, sizes)
     if others:
         change_shardings(copy, main, others)
-    axes = [axis.name for _, each in meshes_of(copy)[:1] for axis in each.axes]
+    axes = dict.fromkeys(axis.name for _, each in meshes_of(copy) for axis in each.axes)
     given.check_links(links, axes)
     notes = [f"{problem}: passes make the shards even" for problem in uneven(main)]
     originals = {name: value.defining_op for value, name in called.items()}
@@ -171,7 +170,8 @@ class Analysis:
     def __post_init__(self) -> None:
         self.main = _main(self.module, self.session)
         meshes = meshes_of(self.module)
-        self.mesh = meshes[0][1] if meshes else Mesh(())
+        self.meshes = [mesh for _, mesh in meshes if mesh.total_size == meshes[0][1].total_size]
+        self.mesh = self.meshes[0] if meshes else Mesh(())
         ids = [device + 1 for _, mesh in meshes for device in mesh.device_ids]
         self.n_devices = max([self.mesh.total_size, *ids])
         # Many collectives have the same groups, which may name every device.
@@ -283,7 +283,7 @@ class Analysis:
         mark = mark_of(op.location)
         cause = self.causes.get(-1 if mark is None else mark)
         # What the sdy collective says is exact, where it became this one collective.
-        if cause is not None and cause.axes and total_size(cause.axes, self.mesh) == size:
+        if cause is not None and cause.axes and cause.size == size:
             axes = cause.axes
         return axes, size
 
@@ -297,9 +297,10 @@ class Analysis:
             return (), 1
         if op.name == "stablehlo.collective_permute":
             pairs = [pair for pair in groups if len(pair) == 2 and pair[0] != pair[1]]
-            axes = axes_between(pairs, self.mesh)
-            return axes, total_size(axes, self.mesh) if axes else min(2, 1 + len(pairs))
-        return axes_of(groups, self.mesh), max((len(group) for group in groups), default=1)
+            along = next((a for mesh in self.meshes if (a := axes_between(pairs, mesh))), ())
+            return along, max(1, len({device for pair in pairs for device in pair}))
+        axes = next((a for mesh in self.meshes if (a := axes_of(groups, mesh))), ())
+        return axes, max((len(group) for group in groups), default=1)
 
     # Notes
 

@@ -21,6 +21,7 @@ from emu.sdy.dialect.attributes import (
     ListOfAxisRefLists,
     TensorSharding,
 )
+from emu.sdy.dialect.meshes import find_mesh
 from emu.sdy.dialect.names import COLLECTIVES
 from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.dialect.walker import FunctionResult
@@ -30,7 +31,7 @@ from emu.sdy.provenance.names import ValueName, function_of, line_of, location_n
 _MARK = "\0made by "
 _REDUCING = {"sdy.all_reduce", "sdy.reduce_scatter"}
 _CONSTRAINTS = {"sdy.sharding_constraint", "sdy.reshard"}
-_LONGEST_PATH = 1_000_000
+_PADDING = {"stablehlo.pad", "stablehlo.slice"}
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Cause:
         place: Source line of the operation.
         function: Function that it is in.
         axes: Axes that the sdy collective names; none for other operations.
+        size: Number of devices that differ along them.
         sources: How these axes came to the values of the operation.
     """
 
@@ -51,6 +53,7 @@ class Cause:
     place: str
     function: str
     axes: tuple[AxisRef, ...] = ()
+    size: int = 1
     sources: tuple[AxisSource, ...] = ()
 
 
@@ -97,7 +100,7 @@ class Causes:
         """Return the cause of an operation."""
         if op.name not in COLLECTIVES:
             return Cause(op.name, _value_text(op), line_of(op.location), function_of(op))
-        value = _behind_collectives(op.operands[0])
+        value = _behind_collectives(op)
         producer = value.defining_op
         axes = _axes(op)
         constraint = self._constraint(op)
@@ -122,6 +125,7 @@ class Causes:
             line_of(cause.location),
             function_of(op),
             axes,
+            _size(op, axes),
             sources,
         )
 
@@ -153,7 +157,7 @@ class Causes:
         dim = _dim_with(history.final if history is not None else None, axis)
         if dim is None:
             return None
-        path = self._recorder.path(owner, dim, axis, _LONGEST_PATH)
+        path = self._recorder.path(owner, dim, axis)
         first, last = path[0], path[-1]
         origin = f"{owner_text(first.value)} dim {first.dim}: {first.cause}"
         place = line_of(last.op.location) if last.op is not None else ""
@@ -184,30 +188,50 @@ def _axes(op: Operation) -> tuple[AxisRef, ...]:
     return ()
 
 
+def _size(op: Operation, axes: Iterable[AxisRef]) -> int:
+    sharding = op.properties.get("out_sharding")
+    mesh = find_mesh(op, sharding.mesh) if isinstance(sharding, TensorSharding) else None
+    return axes_.total_size(axes, mesh) if mesh is not None else 1
+
+
 def _moved_axes(op: Operation) -> Iterator[AxisRef]:
-    """Yield the axes that a permutation takes from a dimension."""
+    """Yield the axes that a permutation takes from a dimension; all, where it turns shards around."""
     before, after = get_sharding(op.operands[0]), op.properties.get("out_sharding")
     if before is None or not isinstance(after, TensorSharding):
         return
+    turned = before.dims == after.dims
     for old, new in zip(before.dims, after.dims, strict=True):
-        yield from (axis for axis in old.axes if axis not in new.axes)
+        yield from (axis for axis in old.axes if turned or axis not in new.axes)
 
 
-def _behind_collectives(value: Value) -> Value:
+def _is_passing_on(op: Operation, collective: Operation) -> bool:
+    """Return whether an operation only brings a value to a collective, or away from it.
+
+    Padding of uneven shards, and the slices that drop it, have the location of their collective.
+    """
+    if op.name in COLLECTIVES or op.name == "sdy.reshard":
+        return True
+    name = location_name(op.location)
+    return op.name in _PADDING and name is not None and name == location_name(collective.location)
+
+
+def _behind_collectives(op: Operation) -> Value:
     """Return the value that a chain of sdy collectives starts with."""
-    while isinstance(value, OpResult) and value.owner.name in {*COLLECTIVES, "sdy.reshard"}:
+    value = op.operands[0]
+    while isinstance(value, OpResult) and _is_passing_on(value.owner, op):
         value = value.owner.operands[0]
     return value
 
 
 def _consumer(op: Operation) -> Operation:
     """Return the first operation that uses the result of a collective, behind other collectives."""
+    collective = op
     while True:
         users = op.result.users
         if not users:
             return op
         op = users[-1]
-        if op.name not in COLLECTIVES:
+        if not _is_passing_on(op, collective):
             return op
 
 

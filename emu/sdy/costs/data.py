@@ -51,7 +51,7 @@ class Collective:
             ``all_to_all``, ``collective_permute``, ``collective_broadcast``.
         axes: Mesh axes along which the devices of a group differ, as they are written; none where
             groups do not follow axes.
-        group_size: Number of devices that take part together.
+        group_size: Number of devices that take part together; of a permutation, all that do.
         operand: Type of what a device brings.
         payload_bytes: Bytes of what a device brings.
         algorithm: How it is assumed to be carried out.
@@ -66,8 +66,8 @@ class Collective:
         value: The value that is combined or moved: ``%h in @main``; may be empty.
         place: Source line of the operation; empty where it is not known.
         function: Function of the program that it is in.
-        sources: How each axis came to the operation's values; empty for collectives that the module
-            has itself.
+        sources: How each axis came to the operation's values; empty where that is not known, as of
+            collectives that the module has itself.
     """
 
     kind: str

@@ -36,6 +36,19 @@ class PropagationDirection(IntEnum):
     BOTH = 3
 
 
+class ReductionOp(IntEnum):
+    """Operators that combine partial results."""
+
+    SUM = 0
+    MAX = 1
+    MIN = 2
+
+    @property
+    def keyword(self) -> str:
+        """The operator's name in a text."""
+        return self.name.lower()
+
+
 class FactorType(Enum):
     """Kinds of factors of a sharding rule."""
 
@@ -225,13 +238,15 @@ class DimensionSharding(SdyAttribute):
 
 @dataclass(frozen=True, slots=True)
 class TensorSharding(SdyAttribute):
-    """The sharding of a tensor: ``<@mesh, [{"x"}, {?}], replicated={"y"}, unreduced={"z"}>``.
+    """The sharding of a tensor: ``<@mesh, [{"x"}, {?}], replicated={"y"}, unreduced=max{"z"}>``.
 
     Attributes:
         mesh: The symbol of a mesh (without "@"), or an inlined mesh.
         dims: One sharding per dimension.
         replicated_axes: Axes along which the tensor must stay replicated.
-        unreduced_axes: Axes along which partial results are still to be added.
+        unreduced_axes: Axes along which partial results are still to be combined.
+        reduction_op: The operator that combines them; always SUM where there are no
+            unreduced axes. Default: SUM.
     """
 
     mnemonic: ClassVar[str] = "sharding"
@@ -240,6 +255,11 @@ class TensorSharding(SdyAttribute):
     dims: tuple[DimensionSharding, ...] = ()
     replicated_axes: tuple[AxisRef, ...] = ()
     unreduced_axes: tuple[AxisRef, ...] = ()
+    reduction_op: ReductionOp = ReductionOp.SUM
+
+    def __post_init__(self) -> None:
+        if self.reduction_op is not ReductionOp.SUM and not self.unreduced_axes:
+            object.__setattr__(self, "reduction_op", ReductionOp.SUM)
 
     @property
     def rank(self) -> int:
@@ -270,31 +290,35 @@ class TensorSharding(SdyAttribute):
 
     def with_dims(self, dims: Sequence[DimensionSharding]) -> TensorSharding:
         """Return the same sharding with other dimensions."""
-        return TensorSharding(self.mesh, tuple(dims), self.replicated_axes, self.unreduced_axes)
+        return TensorSharding(
+            self.mesh, tuple(dims), self.replicated_axes, self.unreduced_axes, self.reduction_op
+        )
 
     def with_unreduced(self, axes: Iterable[AxisRef]) -> TensorSharding:
-        """Return the same sharding with other unreduced axes."""
-        return TensorSharding(self.mesh, self.dims, self.replicated_axes, tuple(axes))
+        """Return the same sharding with other unreduced axes, of the same operator."""
+        return TensorSharding(
+            self.mesh, self.dims, self.replicated_axes, tuple(axes), self.reduction_op
+        )
 
     def closed(self) -> TensorSharding:
         """Return the same sharding with every dimension closed and no replicated axes."""
         dims = tuple(dim.closed() for dim in self.dims)
-        return TensorSharding(self.mesh, dims, (), self.unreduced_axes)
+        return TensorSharding(self.mesh, dims, (), self.unreduced_axes, self.reduction_op)
 
     def opened(self) -> TensorSharding:
         """Return the same sharding with every dimension open."""
-        dims = tuple(dim.opened() for dim in self.dims)
-        return TensorSharding(self.mesh, dims, self.replicated_axes, self.unreduced_axes)
+        return self.with_dims([dim.opened() for dim in self.dims])
 
     @staticmethod
     def closed_with(
         mesh: str | Mesh,
         axes_per_dim: Iterable[Iterable[AxisRef]],
         unreduced_axes: Iterable[AxisRef] = (),
+        reduction_op: ReductionOp = ReductionOp.SUM,
     ) -> TensorSharding:
         """Return a sharding with one closed dimension per list of axes."""
         dims = tuple(DimensionSharding(tuple(axes)) for axes in axes_per_dim)
-        return TensorSharding(mesh, dims, (), tuple(unreduced_axes))
+        return TensorSharding(mesh, dims, (), tuple(unreduced_axes), reduction_op)
 
     @staticmethod
     def fully_open(rank: int, mesh: str | Mesh) -> TensorSharding:
@@ -313,7 +337,8 @@ class TensorSharding(SdyAttribute):
         if self.replicated_axes:
             text += f", replicated={{{stripped_list(self.replicated_axes)}}}"
         if self.unreduced_axes:
-            text += f", unreduced={{{stripped_list(self.unreduced_axes)}}}"
+            op = "" if self.reduction_op is ReductionOp.SUM else self.reduction_op.keyword
+            text += f", unreduced={op}{{{stripped_list(self.unreduced_axes)}}}"
         return text + ">"
 
 

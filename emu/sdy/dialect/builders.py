@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from emu.mlir.attributes import Attribute, StringAttr
+from emu.mlir.attributes import Attribute, IntegerAttr, StringAttr
 from emu.mlir.diagnostics import UNKNOWN, Location
 from emu.mlir.ir import Block, Operation, Region, Value
-from emu.mlir.types import Type
+from emu.mlir.types import IntegerType, Type
 from emu.sdy.dialect.attributes import (
     ManualAxes,
     Mesh,
+    ReductionOp,
     SdyAttribute,
     TensorSharding,
     TensorShardingPerValue,
 )
-from emu.sdy.dialect.names import COLLECTIVES
+from emu.sdy.dialect.names import COLLECTIVES, REDUCING
 
 
 def _identity(
@@ -76,6 +77,7 @@ def make_collective(
     axes: SdyAttribute | None,
     out_sharding: TensorSharding,
     location: Location = UNKNOWN,
+    reduction_op: ReductionOp = ReductionOp.SUM,
 ) -> Operation:
     """Return ``sdy.name axes %value out_sharding=…``.
 
@@ -85,7 +87,10 @@ def make_collective(
         axes: Axes, of the kind that the collective has; None for a collective_permute.
         out_sharding: The sharding of the result.
         location: Location of the operation.
+        reduction_op: The operator of an all_reduce or reduce_scatter. Default: SUM.
     """
     kind = COLLECTIVES[name]
     properties: dict[str, Attribute] = {} if kind is None or axes is None else {kind: axes}
+    if name in REDUCING:
+        properties["reduction_op"] = IntegerAttr(int(reduction_op), IntegerType(32))
     return _identity(name, value, location, {**properties, "out_sharding": out_sharding})

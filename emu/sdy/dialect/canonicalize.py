@@ -7,7 +7,7 @@ Two groups of them have a label by which a pipeline can select them:
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from emu.mlir.attributes import DenseElementsAttr
@@ -34,6 +34,7 @@ from emu.sdy.dialect.builders import (
 )
 from emu.sdy.dialect.canonicalize_reshards import equal_reshard
 from emu.sdy.dialect.meshes import common_mesh, get_mesh
+from emu.sdy.dialect.ops import reduction_op
 from emu.sdy.dialect.shardings import get_or_create_sharding, get_sharding
 from emu.sdy.dialect.tensors import is_equivalent
 
@@ -213,9 +214,7 @@ def _scatter(reduce: Operation, slice_: Operation) -> _Scatter | None:
             add_or_merge(axes, axis, mesh)
         dims.append(DimensionSharding(tuple(axes)))
     out = _out_sharding(slice_)
-    sharding = TensorSharding(
-        _out_sharding(reduce).mesh, tuple(dims), out.replicated_axes, out.unreduced_axes
-    )
+    sharding = replace(out, mesh=_out_sharding(reduce).mesh, dims=tuple(dims))
     return _Scatter(tuple(scattered), tuple(left), sharding)
 
 
@@ -240,6 +239,7 @@ def _slice_of_reduce(op: Operation, rewriter: Rewriter) -> bool:
         ListOfAxisRefLists(scatter.axes),
         scatter.out_sharding,
         reduce.location,
+        reduction_op(reduce),
     )
     rewriter.insert_before(op, new)
     if any(scatter.left):

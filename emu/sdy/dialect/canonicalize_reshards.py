@@ -9,15 +9,15 @@ through copies of the reshapes and transposes of the later one.
 
 from __future__ import annotations
 
-import math
 from typing import cast
 
 from emu.mlir.attributes import DenseArrayAttr
 from emu.mlir.ir import Operation, Value
 from emu.mlir.transforms.rewriting import Rewriter
 from emu.mlir.types import TensorType, Type
-from emu.sdy.dialect.attributes import AxisRef, Mesh, TensorSharding
+from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.meshes import find_mesh
+from emu.sdy.dialect.reshape_shardings import is_equivalent_across_reshape
 
 _RESHAPE = "stablehlo.reshape"
 _TRANSPOSE = "stablehlo.transpose"
@@ -107,38 +107,16 @@ def _earlier(root: Value, wanted: TensorSharding, current: Operation) -> Value |
 def _is_same_split(
     sharding: TensorSharding, type_: Type, wanted: TensorSharding, current: Operation
 ) -> bool:
-    """Return whether both shardings split the elements, in row-major order, alike."""
-    wanted_type = current.result.type
-    if sharding == wanted and type_ == wanted_type:
-        return True
-    if sharding.mesh != wanted.mesh or sharding.replicated_axes != wanted.replicated_axes:
-        return False
-    if not isinstance(type_, TensorType) or not isinstance(wanted_type, TensorType):
-        return False
-    if type_.encoding is not None or wanted_type.encoding is not None:
-        return False
-    mesh = find_mesh(current, sharding.mesh)
-    if mesh is None or not type_.is_static or not wanted_type.is_static:
-        return False
-    return _strides(sharding, type_, mesh) == _strides(wanted, wanted_type, mesh)
+    """Return whether both shardings split the elements, in row-major order, alike.
 
-
-def _strides(sharding: TensorSharding, type_: TensorType, mesh: Mesh) -> list[tuple[AxisRef, int]]:
-    """Return each axis with the distance of the next shard along it in elements, ascending.
-
-    Sizes that do not divide evenly are rounded up, so that only shardings that put
-    the same elements on a device compare equal.
+    Unlike in Shardy, they must also be unreduced alike.
     """
-    strides: list[tuple[AxisRef, int]] = []
-    minor_size = 1  # elements per index of the current dimension
-    for dim, size in zip(reversed(sharding.dims), reversed(type_.static_shape), strict=True):
-        shards = math.prod(axis.size(mesh) for axis in dim.axes)
-        stride = minor_size * -(-size // shards)
-        for axis in reversed(dim.axes):
-            strides.append((axis, stride))
-            stride *= axis.size(mesh)
-        minor_size *= size
-    return sorted(strides, key=lambda entry: entry[1])
+    mesh = find_mesh(current, sharding.mesh)
+    return (
+        mesh is not None
+        and sharding.unreduced_axes == wanted.unreduced_axes
+        and is_equivalent_across_reshape(sharding, type_, wanted, current.result.type, mesh)
+    )
 
 
 def _repeat_path(root: Value, value: Value, found: Value, rewriter: Rewriter) -> Value:

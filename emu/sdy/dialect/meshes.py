@@ -9,6 +9,7 @@ symbols.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from emu.mlir import symbols
 from emu.mlir.ir import Operation
@@ -99,9 +100,24 @@ def inline_mesh(scope: Scope, sharding: TensorSharding) -> TensorSharding:
     """Return the same sharding with its mesh inlined."""
     if isinstance(sharding.mesh, Mesh):
         return sharding
-    return TensorSharding(
-        get_mesh(scope, sharding.mesh),
-        sharding.dims,
-        sharding.replicated_axes,
-        sharding.unreduced_axes,
-    )
+    return replace(sharding, mesh=get_mesh(scope, sharding.mesh))
+
+
+def single_device_mesh(sharding: TensorSharding | None, scope: Scope) -> Mesh | None:
+    """Return the mesh of a sharding on one device (a maximal mesh); None for any other."""
+    mesh = None if sharding is None else find_mesh(scope, sharding.mesh)
+    return mesh if mesh is not None and mesh.is_maximal else None
+
+
+def is_on_single_device(sharding: TensorSharding | None, scope: Scope) -> bool:
+    """Return whether a sharding puts its tensor on one device."""
+    return single_device_mesh(sharding, scope) is not None
+
+
+def global_mesh_name(module: Operation) -> str | None:
+    """Return the name of the module's first mesh with axes, or None."""
+    for op in module.body():
+        mesh = op.properties.get("mesh") if op.name == "sdy.mesh" else None
+        if isinstance(mesh, Mesh) and mesh.axes:
+            return op.symbol_name
+    return None

@@ -30,3 +30,6 @@ COLLECTIVES = {
 
 All of them hold the sharding of their result as ``out_sharding``.
 """
+
+REDUCING = frozenset({"sdy.all_reduce", "sdy.reduce_scatter"})
+"""Collectives that combine partial results, with the operator in ``reduction_op``."""

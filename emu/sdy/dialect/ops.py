@@ -31,12 +31,14 @@ from emu.mlir.text.type_parser import parse_type
 from emu.mlir.types import TensorType, Type
 from emu.sdy.dialect.attributes import (
     PropagationDirection,
+    ReductionOp,
     SdyAttribute,
     TensorShardingPerValue,
 )
-from emu.sdy.dialect.names import COLLECTIVES
+from emu.sdy.dialect.names import COLLECTIVES, REDUCING
 from emu.sdy.dialect.parsing import (
     ATTRIBUTE_READERS,
+    optional_reduction_op,
     parse_all_to_all_params,
     parse_axis_lists,
     parse_axis_ref_list,
@@ -58,6 +60,12 @@ def allowed_direction(barrier: Operation) -> PropagationDirection:
     if isinstance(stored, IntegerAttr):
         return PropagationDirection(stored.value)
     raise ValueError(f"{barrier.name} has no allowed_direction")
+
+
+def reduction_op(op: Operation) -> ReductionOp:
+    """Return the operator of an ``sdy.all_reduce`` or ``sdy.reduce_scatter``."""
+    stored = op.properties.get("reduction_op")
+    return ReductionOp(stored.value) if isinstance(stored, IntegerAttr) else ReductionOp.SUM
 
 
 def _elements_type(value: Attribute) -> Type | None:
@@ -165,6 +173,21 @@ class _OperandType(Piece):
         w.type(op.operands[0].type)
 
 
+class _ReductionOp(Piece):
+    """`` max``: the operator, unless it is ``sum``."""
+
+    writes = ("reduction_op",)
+
+    def read(self, p: OpParser, draft: Draft) -> None:
+        found = optional_reduction_op(p) or ReductionOp.SUM
+        draft.properties["reduction_op"] = IntegerAttr(int(found), I32)
+
+    def write(self, w: OpPrinter, op: Operation) -> None:
+        found = reduction_op(op)
+        if found is not ReductionOp.SUM:
+            w.write(f" {found.keyword}")
+
+
 def _tensor_type(p: OpParser) -> TensorType:
     place = p.here()
     type_ = p.type()
@@ -249,6 +272,7 @@ def _define(
     symbol: bool = False,
     terminator: bool = False,
     body: bool = False,
+    defaults: tuple[tuple[str, Attribute], ...] = (),
 ) -> None:
     """Define an operation by its form; one with a body is isolated and has the body's effects."""
     form = Form(name, *pieces)
@@ -263,6 +287,7 @@ def _define(
             terminator=terminator,
             recursive_effects=body,
             isolated=body,
+            defaults=defaults,
         )
     )
 
@@ -283,7 +308,12 @@ def _define_collectives() -> None:
     for name, axes in COLLECTIVES.items():
         before = () if axes is None else (" ", _Stripped(axes, _AXES_READERS[name]))
         sharding = _Stripped("out_sharding", parse_sharding)
-        _define(name, *before, " ", Operands(1), " out_sharding=", sharding, *_END)
+        rest = (" ", Operands(1), " out_sharding=", sharding, *_END)
+        if name in REDUCING:
+            default = ("reduction_op", IntegerAttr(int(ReductionOp.SUM), I32))
+            _define(name, _ReductionOp(), *before, *rest, defaults=(default,))
+        else:
+            _define(name, *before, *rest)
 
 
 def _define_others() -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from emu.mlir.attributes import StringAttr, SymbolRefAttr
 from emu.mlir.diagnostics import Diagnostic, MlirError, Severity
+from emu.mlir.literals import integer_of
 from emu.sdy.dialect.attributes import (
     AllToAllParam,
     AllToAllParamList,
@@ -26,6 +27,7 @@ from emu.sdy.dialect.attributes import (
     ManualAxes,
     Mesh,
     MeshAxis,
+    ReductionOp,
     SdyAttribute,
     SubAxisInfo,
     TensorSharding,
@@ -237,6 +239,8 @@ def parse_manual_axes(p: OpParser) -> ManualAxes:
 _DIMS = list_of("TensorSharding", "dim_shardings", "DimensionShardingAttr")
 _SHARDINGS = list_of("TensorShardingPerValue", "shardings", "TensorShardingAttr")
 _NO_AXIS_LIST = "failed to parse axis list which is expected to be an `ArrayRef<AxisRefAttr>`"
+_REPLICATED = "failed to parse Sdy_TensorSharding parameter 'replicated_axes'"
+_UNREDUCED = "failed to parse Sdy_TensorSharding parameter 'unreduced_axes'"
 _NO_NAMED_LIST = "failed to parse Sdy_TensorSharding, expected valid named axis list after comma"
 
 
@@ -265,9 +269,10 @@ def _priority(p: OpParser, text: str) -> int:
         p.error(f"expecting priority in format 'p<number>', got: {text}")
     if digits[0] == "0" and len(digits) > 1:
         p.error(f"priorities with leading zeros are not allowed, got: {text}")
-    if int(digits) > INT64_MAX:
+    value = integer_of(digits)
+    if value > INT64_MAX:
         p.error(f"expecting integer priority, got: {text}")
-    return int(digits)
+    return value
 
 
 def _mesh_or_name(p: OpParser) -> str | Mesh:
@@ -284,37 +289,49 @@ def _mesh_name(p: OpParser) -> str:
     return found.root
 
 
-def _named_axes(p: OpParser, name: str) -> tuple[AxisRef, ...]:
-    """Read ``={"x", "y"}`` after ``replicated`` or ``unreduced``."""
-    try:
-        p.expect("=")
-        p.expect("{")
-        axes = read_list(p, parse_axis_ref, _NO_AXIS_LIST)
-        p.expect("}")
-    except MlirError as error:
-        _add_context(p, error, f"failed to parse Sdy_TensorSharding parameter '{name}_axes'")
-        raise
+def _named_axes(p: OpParser) -> tuple[AxisRef, ...]:
+    """Read ``{"x", "y"}``."""
+    p.expect("{")
+    axes = read_list(p, parse_axis_ref, _NO_AXIS_LIST)
+    p.expect("}")
     return axes
+
+
+def _replicated(p: OpParser) -> tuple[AxisRef, ...]:
+    p.expect("=")
+    return _named_axes(p)
+
+
+def _unreduced(p: OpParser) -> tuple[ReductionOp, tuple[AxisRef, ...]]:
+    """Read ``=max{"x", "y"}``; the sign, which Shardy does not require, may be missing."""
+    op = (optional_reduction_op(p) if p.accept("=") else None) or ReductionOp.SUM
+    return op, _named_axes(p)
+
+
+def optional_reduction_op(p: OpParser) -> ReductionOp | None:
+    """Read the name of an operator, if there is one."""
+    return next((op for op in ReductionOp if p.accept_keyword(op.keyword)), None)
 
 
 @_reader(TensorSharding)
 def parse_sharding(p: OpParser) -> TensorSharding:
-    """Read ``<@mesh, [{"x"}, {?}], replicated={"y"}, unreduced={"z"}>``."""
+    """Read ``<@mesh, [{"x"}, {?}], replicated={"y"}, unreduced=max{"z"}>``."""
     p.expect("<")
     mesh = _mesh_or_name(p)
     p.expect(",")
     dims = _bracketed(p, "[", "]", _dimension, _DIMS)
     replicated: tuple[AxisRef, ...] = ()
     unreduced: tuple[AxisRef, ...] = ()
+    reduction_op = ReductionOp.SUM
     while p.accept(","):
         if not replicated and p.accept_keyword("replicated"):
-            replicated = _named_axes(p, "replicated")
+            replicated = _field(p, _replicated, _REPLICATED)
         elif not unreduced and p.accept_keyword("unreduced"):
-            unreduced = _named_axes(p, "unreduced")
+            reduction_op, unreduced = _field(p, _unreduced, _UNREDUCED)
         else:
             p.error(_NO_NAMED_LIST)
     p.expect(">")
-    return TensorSharding(mesh, dims, replicated, unreduced)
+    return TensorSharding(mesh, dims, replicated, unreduced, reduction_op)
 
 
 @_reader(TensorShardingPerValue)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from emu.mlir.diagnostics import Diagnostic, MlirError, Severity
+from emu.mlir.literals import integer_of
 from emu.sdy.dialect.attributes import DimMapping, OpShardingRule, SdyAttribute, TensorMapping
 from emu.sdy.dialect.parsing import INT64_MAX, list_of, read_list, stripped_or_full
 from emu.sdy.dialect.text import factor_symbol
@@ -59,7 +60,7 @@ class _RuleReader:
             p.error(
                 f"expecting positive integer without leading zeros. Received: '{number}'",
             )
-        value = int(number)
+        value = integer_of(number)
         # MLIR reports this and reads on; what comes behind may be wrong too.
         if value > INT64_MAX:
             message = f"expecting symbol index <=2^63-1. Received: '{number}'"

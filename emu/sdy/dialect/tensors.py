@@ -53,15 +53,30 @@ def open_shardings_with(
     )
 
 
-def is_equivalent(sharding: TensorSharding, other: TensorSharding | None) -> bool:
+def is_equivalent(
+    sharding: TensorSharding,
+    other: TensorSharding | None,
+    *,
+    ignore_unreduced_axes: bool = False,
+) -> bool:
     """Return whether both split each dimension along the same axes of one mesh.
 
-    No sharding is equivalent to one that splits no dimension. Whether dimensions
-    are open does not matter, nor do replicated and unreduced axes.
+    They must also be unreduced along the same axes. No sharding is equivalent to one
+    that splits no dimension and is reduced. Whether dimensions are open does not
+    matter, nor do replicated axes.
+
+    Args:
+        sharding: A sharding.
+        other: The other one, or None.
+        ignore_unreduced_axes: Whether unreduced axes do not matter either. Default: False.
     """
-    if sharding.is_fully_replicated:
-        return other is None or other.is_fully_replicated
+    unreduced = () if ignore_unreduced_axes else sharding.unreduced_axes
+    other_unreduced = () if ignore_unreduced_axes or other is None else other.unreduced_axes
+    if sharding.is_fully_replicated and not unreduced:
+        return other is None or (other.is_fully_replicated and not other_unreduced)
     if other is None or sharding.mesh != other.mesh or len(sharding.dims) != len(other.dims):
+        return False
+    if unreduced != other_unreduced:
         return False
     return all(a.axes == b.axes for a, b in zip(sharding.dims, other.dims, strict=True))
 
@@ -131,6 +146,7 @@ def erase_manual_axes(sharding: TensorSharding, manual_axes: Sequence[str]) -> T
         tuple(dim.drop_front(first_free_axis(dim.axes, manual_axes)) for dim in sharding.dims),
         free(sharding.replicated_axes),
         free(sharding.unreduced_axes),
+        sharding.reduction_op,
     )
 
 
@@ -150,4 +166,6 @@ def add_free_axes(
         )
         for old, new in zip(outer.dims, inner.dims, strict=False)
     )
-    return TensorSharding(inner.mesh, dims, outer.replicated_axes, outer.unreduced_axes)
+    return TensorSharding(
+        inner.mesh, dims, outer.replicated_axes, outer.unreduced_axes, outer.reduction_op
+    )

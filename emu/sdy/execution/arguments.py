@@ -18,6 +18,7 @@ from emu.sdy.execution.errors import ExecutionError
 from emu.sdy.execution.local_program import local_form
 from emu.sdy.execution.shards import Placement
 from emu.stablehlo.reference.dtypes import dtype_of
+from emu.stablehlo.reference.scope import CustomCall
 from emu.stablehlo.reference.values import Array
 
 Input = Array | PerDevice | DeviceArray
@@ -129,6 +130,35 @@ def _is_set(attribute: Attribute | None) -> bool:
     if isinstance(attribute, BoolAttr):
         return attribute.value
     return isinstance(attribute, (IntegerAttr, UnitAttr))
+
+
+# Choices
+
+
+def check_choice(name: str, value: object, known: Sequence[str | None]) -> None:
+    """Raise ExecutionError for anything but the values that are known."""
+    if not (value is None or isinstance(value, str)) or value not in known:
+        listed = [repr(each) for each in known]
+        raise ExecutionError(
+            f"{name} must be {', '.join(listed[:-1])} or {listed[-1]}, but is {shown(value)}"
+        )
+
+
+def check_custom_calls(calls: object) -> dict[str, CustomCall]:
+    """Return functions by the name of their target; none for None.
+
+    Raises:
+        ExecutionError: ``calls`` is no mapping from names to functions.
+    """
+    if calls is None:
+        return {}
+    if not isinstance(calls, Mapping) or not all(
+        isinstance(name, str) and callable(call) for name, call in calls.items()
+    ):
+        raise ExecutionError(
+            f"custom_calls must be a mapping from names to functions, but is {shown(calls)}"
+        )
+    return dict(calls)
 
 
 # Devices

@@ -19,7 +19,9 @@ from emu.mlir.attributes import IntegerAttr
 from emu.mlir.ir import Operation
 from emu.sdy.execution.arguments import (
     Input,
+    check_choice,
     check_count,
+    check_custom_calls,
     check_donated,
     check_inputs,
     with_mesh,
@@ -78,12 +80,8 @@ class Executable:
         donate: Sequence[int] = (),
         path: Path = "compiled",
     ) -> None:
-        for name, value, known in (("check", check, _CHECKS), ("path", path, PATHS)):
-            if not any(value is each or value == each for each in known):
-                listed = [repr(each) for each in known]
-                raise ExecutionError(
-                    f"{name} must be {', '.join(listed[:-1])} or {listed[-1]}, but is {shown(value)}"
-                )
+        check_choice("check", check, _CHECKS)
+        check_choice("path", path, PATHS)
         module = check_module(module)
         if mesh is not None:
             module = with_mesh(module, mesh)
@@ -100,7 +98,7 @@ class Executable:
             )
         if check is not None and self.n_replicas > 1:
             raise ExecutionError("check must be None for a program of several replicas")
-        self._calls = {**registered_calls(module), **(custom_calls or {})}
+        self._calls = {**registered_calls(module), **check_custom_calls(custom_calls)}
         self._program = LocalProgram.of(
             self.partitioned.local,
             str(main_function(self.partitioned.local).symbol_name),

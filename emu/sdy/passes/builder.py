@@ -132,13 +132,21 @@ class Builder:
         properties = {"broadcast_dimensions": array_of_ints(dims)}
         return self._value("broadcast_in_dim", [value], shape, tensor(value).element, properties)
 
-    def slice(self, value: Value, starts: Sequence[int], limits: Sequence[int]) -> Value:
-        """Return a slice of adjacent elements."""
-        shape = [limit - start for start, limit in zip(starts, limits, strict=True)]
+    def slice(
+        self,
+        value: Value,
+        starts: Sequence[int],
+        limits: Sequence[int],
+        strides: Sequence[int] | None = None,
+    ) -> Value:
+        """Return a slice, of adjacent elements by default."""
+        strides = [1] * len(starts) if strides is None else strides
+        bounds = zip(starts, limits, strides, strict=True)
+        shape = [-(-(limit - start) // stride) for start, limit, stride in bounds]
         properties = {
             "start_indices": array_of_ints(starts),
             "limit_indices": array_of_ints(limits),
-            "strides": array_of_ints([1] * len(shape)),
+            "strides": array_of_ints(strides),
         }
         return self._value("slice", [value], shape, tensor(value).element, properties)
 
@@ -191,25 +199,27 @@ class Builder:
         """Return ``left`` where the condition ``where`` holds, else ``right``."""
         return self.op("select", [where, left, right], [left.type]).result
 
-    def partition_id(self) -> Value:
-        """Return the index of the device, as an i64."""
-        number = self._value("partition_id", (), (), IntegerType(32, "u"))
-        return self.convert(number, I64)
+    def device_id(self, *, is_replica: bool = False) -> Value:
+        """Return the index of the device, as an i64.
+
+        Args:
+            is_replica: Whether the devices are replicas, and not partitions.
+        """
+        name = "replica_id" if is_replica else "partition_id"
+        return self.convert(self._value(name, (), (), IntegerType(32, "u")), I64)
 
     def entry_at(self, table: Value, index: Value) -> Value:
         """Return the entry of a vector at an index, as a vector of one element."""
         return self.dynamic_slice(table, [index], [1])
 
-    def by_device(self, values: Sequence[int], number: Value | None = None) -> Value:
+    def by_device(self, values: Sequence[int], number: Value) -> Value:
         """Return the entry of a table for the device that runs the program.
 
         Args:
             values: One number per device.
-            number: The device's index, if it is known already.
+            number: The device's index.
         """
         # One program runs on all devices, so what differs is looked up by the device's index.
-        if number is None:
-            number = self.partition_id()
         table = self.integers(values, (len(values),))
         return self.reshape(self.entry_at(table, number), ())
 

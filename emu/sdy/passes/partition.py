@@ -9,8 +9,9 @@ from emu.sdy.passes.chlo.legalization import ChloLegalizeToStablehlo
 from emu.sdy.passes.export.collectives import ReshardToCollectives
 from emu.sdy.passes.export.local.conversion import ConvertGlobalToLocal
 from emu.sdy.passes.export.padding import PadForDivisibility
-from emu.sdy.passes.export.permutation import ResolvePermutationFactors
+from emu.sdy.passes.export.permutation.resolution import ResolvePermutationFactors
 from emu.sdy.passes.export.reshards.insertion import InsertExplicitReshards
+from emu.sdy.passes.export.single_device import ResolveSingleDeviceSharding
 from emu.sdy.passes.export.unevenness import ResolveUnevenShards
 from emu.sdy.passes.generic import Canonicalize
 from emu.sdy.passes.pipelines import PropagationPipeline
@@ -46,6 +47,7 @@ class PartitionPipeline(Pipeline, name="emu-partition-pipeline"):
             ResolveUnevenShards(),
             ReshardToCollectives(),
             PadForDivisibility(),
+            ResolveSingleDeviceSharding(),
             Canonicalize(),
             ConvertGlobalToLocal(fix_sub_axis_offsets=self.fix_sub_axis_offsets),
         ]

@@ -48,6 +48,14 @@ class PropagationPipeline(Pipeline, name="sdy-propagation-pipeline"):
             copies with equal shardings are merged again.
         update_non_divisible_input_output_shardings: Whether to make shardings of
             inputs and outputs even and along whole axes.
+        enable_per_instruction_partitioning: Whether to partition single operations in
+            place of inserting collectives.
+        per_instruction_partitioning_filter: Which operations; see
+            ``sdy-per-instruction-partitioning``.
+        replica_count: Number of replicas; if greater than 1, devices are replicas.
+        partition_count: Number of partitions; if greater than 1, devices are partitions.
+        inline_meshes: Whether shardings contain their meshes in the end, instead of
+            naming them.
         enable_explicit_gather_scatter_batching: Whether to detect batching
             dimensions of gathers and scatters that are written as indices.
     """
@@ -62,6 +70,11 @@ class PropagationPipeline(Pipeline, name="sdy-propagation-pipeline"):
     remove_all_gather_reduce_scatter_for_cmv1: bool = False
     dedup_functions_fully: bool = False
     update_non_divisible_input_output_shardings: bool = True
+    enable_per_instruction_partitioning: bool = False
+    per_instruction_partitioning_filter: str = ""
+    replica_count: int = 1
+    partition_count: int = 1
+    inline_meshes: bool = False
     enable_explicit_gather_scatter_batching: bool = False
 
     def passes(self) -> Sequence[Pass]:
@@ -96,6 +109,11 @@ class PropagationPipeline(Pipeline, name="sdy-propagation-pipeline"):
                 update_non_divisible_input_output_shardings=(
                     self.update_non_divisible_input_output_shardings
                 ),
+                enable_per_instruction_partitioning=self.enable_per_instruction_partitioning,
+                per_instruction_partitioning_filter=self.per_instruction_partitioning_filter,
+                replica_count=self.replica_count,
+                partition_count=self.partition_count,
+                inline_meshes=self.inline_meshes,
                 dump_index=2,
             ),
         ]

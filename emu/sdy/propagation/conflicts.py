@@ -11,6 +11,7 @@ use this module.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from emu.sdy.dialect.attributes import AxisRef, OpShardingRule, PropagationDirection
 from emu.sdy.dialect.axes import contains, is_prefix, lists_overlap
@@ -218,7 +219,7 @@ class _Explainer:
             each: after.factors[each] if each in done else sharding
             for each, sharding in before.factors.items()
         }
-        return TensorFactors(factors, before.replicated_axes, before.unreduced_axes)
+        return replace(before, factors=factors)
 
     def _why_limited(self, factor: int, wanted: Axes) -> _Why:
         for index in range(self._operand_count, len(self._after)):

@@ -236,4 +236,4 @@ def _restored(now: TensorSharding, then: TensorSharding, priority: int) -> Tenso
         else:
             dims.append(new)
     replicated = tuple(axis for axis in now.replicated_axes if axis not in back)
-    return TensorSharding(now.mesh, tuple(dims), replicated, now.unreduced_axes)
+    return replace(now, dims=tuple(dims), replicated_axes=replicated)

@@ -30,6 +30,7 @@ from emu.sdy.dialect.attributes import (
     DimensionSharding,
     Mesh,
     OpShardingRule,
+    ReductionOp,
     SubAxisInfo,
     TensorMapping,
     TensorSharding,
@@ -92,11 +93,13 @@ class TensorFactors:
         factors: Shardings of the tensor's factors, by the factor's index.
         replicated_axes: Axes along which it must stay replicated.
         unreduced_axes: Axes along which it is still to be reduced.
+        reduction_op: The operator that reduces it along them.
     """
 
     factors: dict[int, FactorSharding] = field(default_factory=dict)
     replicated_axes: Axes = ()
     unreduced_axes: Axes = ()
+    reduction_op: ReductionOp = ReductionOp.SUM
 
     def expand(self, factor: int, axes: Axes) -> bool:
         """Set the axes of a factor if they extend its current ones.
@@ -156,7 +159,9 @@ class TensorFactors:
                 if math.prod(axis.size(mesh) for axis in factor.axes) < factor_sizes[index]:
                     break  # axes of later factors would need a strided view
             dims.append(DimensionSharding(tuple(axes), closed))
-        return TensorSharding(mesh_name, tuple(dims), self.replicated_axes, self.unreduced_axes)
+        return TensorSharding(
+            mesh_name, tuple(dims), self.replicated_axes, self.unreduced_axes, self.reduction_op
+        )
 
 
 def _append_axes(axes: list[AxisRef], more: Axes, mesh: Mesh) -> None:
@@ -305,7 +310,9 @@ def _project_tensor(
         return TensorFactors(factors)
     for dim, dim_sharding in zip(mapping.dims, sharding.dims, strict=True):
         _project_dim(dim.factors, dim_sharding, factor_sizes, mesh, factors)
-    return TensorFactors(factors, sharding.replicated_axes, sharding.unreduced_axes)
+    return TensorFactors(
+        factors, sharding.replicated_axes, sharding.unreduced_axes, sharding.reduction_op
+    )
 
 
 def project(

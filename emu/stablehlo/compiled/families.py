@@ -1,3 +1,3 @@
 """The planners of forms of all families of operations; importing it registers them."""
 
-from emu.stablehlo.compiled import products  # noqa: F401
+from emu.stablehlo.compiled import convolution, indexing, movement, products, sorting  # noqa: F401

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from emu.mlir.ir import Operation, Value
+from emu.stablehlo.compiled.storage import Kind, Layout, Root
 from emu.stablehlo.reference.devices import Device
 from emu.stablehlo.reference.scope import Program
 from emu.stablehlo.reference.values import Array
-from emu.stablehlo.compiled.storage import Kind, Layout, Root
 
 Action = Callable[[], object]
 """Computes the results of one step, from memory to memory."""

@@ -129,7 +129,7 @@ class Lifetimes:
         return True
 
     def _window(self, unit: Unit) -> bool:
-        """A dynamic slice shows a part of its operand, with the operand's strides."""
+        """Let a dynamic slice show a part of its operand, with the operand's strides."""
         source, result = self.stems[unit.operands[0]], unit.results[0]
         whole = plain_shadow(result)
         self.stems[result] = Stem(result, shadow(whole.shape, whole.dtype, source.shadow.strides))

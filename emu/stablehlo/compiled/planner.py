@@ -85,8 +85,8 @@ class _Planner:
         steps = self._block(self._main)
         places = [self._whole_slot(v, t) for v, t in zip(self._main.returned, targets, strict=True)]
         steps += self._returns(self._main, places)
-        for root, busy in zip(self._roots, self._busy, strict=True):
-            root.end = max(root.end, busy)
+        for each, busy in zip(self._roots, self._busy, strict=True):
+            each.end = max(each.end, busy)
         arena = place_buffers(self._roots)
         return Planned(
             tuple(steps), tuple(self._roots), tuple(self._layouts), tuple(self._constants),

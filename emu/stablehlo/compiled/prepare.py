@@ -5,10 +5,16 @@ from __future__ import annotations
 from emu.mlir.attributes import SymbolRefAttr
 from emu.mlir.effects import is_trivially_dead
 from emu.mlir.ir import Block, Operation, Value
+from emu.mlir.types import TensorType
 from emu.stablehlo.reference.errors import EvaluationError
 from emu.stablehlo.reference.scope import callee
+from emu.stablehlo.syntax import array_of_ints, ints
 
 _CALLS = {"func.call", "stablehlo.composite"}
+_COMBINERS = {
+    *("stablehlo.add", "stablehlo.maximum", "stablehlo.minimum", "stablehlo.multiply"),
+    *("stablehlo.and", "stablehlo.or", "stablehlo.xor"),
+}
 _MOST_INLINED = 200_000
 """Operations that inlining may add; calls beyond stay calls."""
 
@@ -102,6 +108,8 @@ def _simplify(main: Operation) -> None:
                 op.replace_with(op.operands)
         elif op.name == "stablehlo.while":
             _pass_by_invariants(op)
+        elif op.name == "stablehlo.reduce":
+            _unroll_single(op)
 
 
 def _pass_by_invariants(loop: Operation) -> None:
@@ -113,10 +121,51 @@ def _pass_by_invariants(loop: Operation) -> None:
             for value in (loop.results[index], blocks[0].arguments[index]):
                 value.replace_all_uses_with(start)
             argument = blocks[1].arguments[index]
-            last = blocks[1].last
-            argument.replace_uses_where(
-                start, lambda op, place, last=last, index=index: not (op is last and place == index)
-            )
+            for user, place in argument.uses:
+                if user is not blocks[1].last or place != index:
+                    user.set_operand(place, start)
+
+
+def _unroll_single(op: Operation) -> None:
+    """Replace a reduction of single elements by its combiner, applied to them once."""
+    block = op.regions[0].blocks[0]
+    only = block.first
+    types = [v.type for v in (*op.operands, *op.results)]
+    if len(types) != 3 or only is None or only.next_op is not block.last:
+        return
+    x, start, total = types
+    static = all(isinstance(t, TensorType) and t.is_static for t in types)
+    if not static or len(only.results) != 1 or only.regions:
+        return
+    assert isinstance(x, TensorType)
+    assert isinstance(start, TensorType)
+    assert isinstance(total, TensorType)
+    sizes = [x.static_shape[d] for d in ints(op.properties["dimensions"])]
+    alike = {v.type for v in (*block.arguments, only.result)} == {start}
+    if (
+        any(size != 1 for size in sizes)
+        or not alike
+        or not x.element == start.element == total.element
+        or only.operands != tuple(block.arguments)
+        or only.name not in _COMBINERS
+        or block.terminator.operands != tuple(only.results)
+    ):
+        return
+    home = op.parent
+    assert home is not None
+    at = op.location
+    first = Operation(
+        "stablehlo.broadcast_in_dim",
+        [op.operands[1]],
+        [total],
+        properties={"broadcast_dimensions": array_of_ints(())},
+        location=at,
+    )
+    second = Operation("stablehlo.reshape", [op.operands[0]], [total], location=at)
+    combined = Operation(only.name, [first.result, second.result], [total], location=at)
+    for each in (first, second, combined):
+        home.insert_before(op, each)
+    op.replace_with(combined.results)
 
 
 def _erase_dead(main: Operation) -> None:

@@ -65,7 +65,7 @@ class Product(Form):
         right = _Operand(memory, b, self.right)
         result = _Operand(memory, c, Side(tuple(range(len(self.shape))), self.shape, False), True)
         if self.by_numpy:
-            return lambda: _integer_product(left.get(), right.get(), result.get())
+            return lambda: integer_product(left.get(), right.get(), result.get())
         return lambda: matmul(left.get(), right.get(), out=result.get())
 
 
@@ -88,7 +88,7 @@ class _Operand:
         return self._stack
 
 
-def _integer_product(a: Array, b: Array, c: Array) -> None:
+def integer_product(a: Array, b: Array, c: Array) -> None:
     """Multiply integers modulo the width of the result."""
     np.matmul(a.astype(c.dtype, copy=False), b.astype(c.dtype, copy=False), out=c)
 
@@ -113,7 +113,7 @@ def _dot(context: Context) -> Form | None:
 def _product(context: Context, numbers: DotDimensionNumbers) -> Form | None:
     left, right = context.operands
     dtype = result_dtype(context.op.result.type)
-    by_numpy = _is_by_numpy(left.dtype, right.dtype, dtype)
+    by_numpy = is_by_numpy(left.dtype, right.dtype, dtype)
     if by_numpy is None:
         return None
     batch, contract = numbers.lhs_batching_dimensions, numbers.lhs_contracting_dimensions
@@ -147,7 +147,7 @@ def _side(x: Array, order: tuple[int, ...], shape: tuple[int, ...]) -> Side:
     return Side(order, shape, reshaped(x.transpose(order), shape) is None)
 
 
-def _is_by_numpy(
+def is_by_numpy(
     left: np.dtype[np.generic], right: np.dtype[np.generic], result: np.dtype[np.generic]
 ) -> bool | None:
     """Return whether NumPy multiplies dtypes; None where nothing does but the reference."""

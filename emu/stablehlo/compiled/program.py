@@ -101,7 +101,7 @@ class BoundProgram:
         ops = list(program.module.walk())
         scope = Program(program.module, device, custom_calls)
         self._run = _bound(planned.steps, self._memory, ops, scope)
-        kinds = {kind: {} for kind in (Kind.INPUT, Kind.OUTPUT)}
+        kinds: dict[Kind, dict[int, int]] = {kind: {} for kind in (Kind.INPUT, Kind.OUTPUT)}
         for number, root in enumerate(planned.roots):
             if root.kind in kinds:
                 kinds[root.kind][root.index] = number
@@ -141,9 +141,7 @@ class BoundProgram:
             found = self._ran(given, targets)
         if targets is None:
             return found
-        for target, array in zip(targets, found, strict=True):
-            if target is not array:
-                np.copyto(target, array)
+        _copy_all(found, targets)
         return targets
 
     def _evaluated(self, inputs: Sequence[Array]) -> list[Array]:
@@ -161,28 +159,37 @@ class BoundProgram:
         plain = [_plain(x) for x in inputs]
         for root, array in zip(self._inputs, plain, strict=True):
             self._memory.give(root, array)
-        shared = targets is not None and _overlap(targets, inputs)
-        made: list[Array | None] = []
-        for index, root in enumerate(self._outputs):
-            array = None
-            if root is not None:
-                array = self._target(index, None if shared or targets is None else targets[index])
-                self._memory.give(root, array)
-            made.append(array)
+        made = self._results(inputs, targets)
+        for place, result in zip(self._outputs, made, strict=True):
+            if place is not None and result is not None:
+                self._memory.give(place, result)
         # NumPy warns of what StableHLO defines: overflow, 0 / 0, NaN.
         with np.errstate(all="ignore"):
             self._run()
         if targets is None:
-            for root in self._outputs:
-                if root is not None:
-                    self._memory.release(root)
-        found = []
-        for index, (array, slot) in enumerate(zip(made, self._planned.results, strict=True)):
-            if array is None:
-                root = self._planned.layouts[slot].root
-                array = plain[self._planned.roots[root].index]
-            found.append(array)
-        return found
+            for place in self._outputs:
+                if place is not None:
+                    self._memory.release(place)
+        return [
+            plain[self._source(slot)] if result is None else result
+            for result, slot in zip(made, self._planned.results, strict=True)
+        ]
+
+    def _results(
+        self, inputs: Sequence[Array], targets: Sequence[Array] | None
+    ) -> list[Array | None]:
+        """Return the arrays that results are made in; None for those made in a donated input."""
+        own = [i for i, place in enumerate(self._outputs) if place is not None]
+        is_shared = targets is not None and _overlap([targets[i] for i in own], inputs)
+        given = None if is_shared else targets
+        made: list[Array | None] = [None] * len(self._outputs)
+        for index in own:
+            made[index] = self._target(index, None if given is None else given[index])
+        return made
+
+    def _source(self, slot: int) -> int:
+        """Return which input a slot lies in."""
+        return self._planned.roots[self._planned.layouts[slot].root].index
 
     def _target(self, index: int, given: Array | None) -> Array:
         if given is not None and given.flags.c_contiguous and given.flags.aligned:
@@ -191,6 +198,23 @@ class BoundProgram:
         if not isinstance(type_, TensorType):
             return np.empty(0, np.bool_)
         return np.empty(type_.static_shape, dtype_of(type_.element))
+
+
+def _copy_all(sources: Sequence[Array], targets: Sequence[Array]) -> None:
+    """Copy arrays to others, as if all at once."""
+    moved = [(s, t) for s, t in zip(sources, targets, strict=True) if not _is_same(t, s)]
+    if _overlap([t for _, t in moved], [s for s, _ in moved]):
+        moved = [(s.copy(), t) for s, t in moved]
+    for source, target in moved:
+        np.copyto(target, source)
+
+
+def _is_same(a: Array, b: Array) -> bool:
+    """Return whether two arrays of one shape are the same memory."""
+    if a is b:
+        return True
+    same = a.__array_interface__["data"][0] == b.__array_interface__["data"][0]
+    return same and a.strides == b.strides
 
 
 def _plain(array: Array) -> Array:

@@ -37,13 +37,14 @@ def compile(module: Module, *, options: Options | None = None) -> Kernel:
     """Compile the kernel of a module; ``emu.tile.cpu.compile`` documents it."""
     if options is not None and not isinstance(options, Options):
         raise TypeError(f"options must be Options, but got {type(options).__name__}")
+    options = options or Options()
     with deep():
         verify(module)
         module = simplify(module)
         CarryOffsets().apply(module)
         kernel = module.kernel
-        text, frame, diagnosis, loops = _emit(kernel, options or Options())
-    symbol = f"{_ascii(kernel.name)}.{_digest(text)}"
+        text, frame, diagnosis, loops = _emit(kernel, options)
+    symbol = f"{_ascii(kernel.name)}.{_digest(text, options)}"
     text = text.replace('@"emu.run"', f'@"{symbol}"')
     return Kernel(
         kernel.name,
@@ -55,7 +56,9 @@ def compile(module: Module, *, options: Options | None = None) -> Kernel:
         loops,
         tuple((argument.name, str(argument.type)) for argument in kernel.body.arguments),
         _place(kernel),
-        native.to_object(text),
+        native.to_object(
+            text, effort=native.Effort.FULL if options.optimise else native.Effort.QUICK
+        ),
         text,
     )
 
@@ -71,10 +74,11 @@ def _place(kernel: Function) -> str:
     return ""
 
 
-def _digest(text: str) -> str:
-    """Return a digest of the LLVM IR and the CPU that it is compiled for."""
+def _digest(text: str, options: Options) -> str:
+    """Return a digest of the LLVM IR, the CPU that it is compiled for, and how."""
     target = native.host()
-    return hashlib.sha256(f"{target.cpu} {target.features} {text}".encode()).hexdigest()[:24]
+    whole = f"{target.cpu} {target.features} {options.optimise} {text}"
+    return hashlib.sha256(whole.encode()).hexdigest()[:24]
 
 
 def _ascii(name: str) -> str:

@@ -7,6 +7,7 @@ time.
 
 from __future__ import annotations
 
+import enum
 import functools
 import threading
 from dataclasses import dataclass
@@ -73,20 +74,36 @@ def new_name(prefix: str) -> str:
         return f"{prefix}.{_next_number}"
 
 
-def to_object(text: str, target: Target | None = None, optimise: bool = True) -> bytes:
+class Effort(enum.Enum):
+    """How much LLVM does for faster code."""
+
+    NONE = enum.auto()
+    """For code that must be ready soon and seldom runs."""
+    QUICK = enum.auto()
+    """Passes that take little time: for kernels whose loops are written as they should run."""
+    FULL = enum.auto()
+
+
+def to_object(text: str, target: Target | None = None, effort: Effort = Effort.FULL) -> bytes:
     """Optimise a module of LLVM IR and compile it to an object file.
 
     Args:
         text: The module. It says itself which operations may be reassociated or contracted.
         target: Default: this machine.
-        optimise: False for code that must be ready soon and seldom runs.
+        effort: Default: all that LLVM has.
 
     Returns:
         The object file.
     """
     with _lock:
         machine = _machine(target or host())
-        module = _optimised(text, machine) if optimise else binding.parse_assembly(text)
+        if effort is Effort.FULL:
+            module = _optimised(text, machine)
+        else:
+            module = binding.parse_assembly(text)
+            module.triple, module.data_layout = machine.triple, str(machine.target_data)
+        if effort is Effort.QUICK:
+            _simplify(module, machine)
         return bytes(machine.emit_object(module))
 
 
@@ -107,6 +124,17 @@ def _optimised(text: str, machine: binding.TargetMachine) -> binding.ModuleRef:
     builder = binding.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return module
+
+
+def _simplify(module: binding.ModuleRef, machine: binding.TargetMachine) -> None:
+    """Keep variables in registers, and compute equal values once."""
+    passes = binding.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_new_gvn_pass()
+    passes.run(
+        module, binding.create_pass_builder(machine, binding.create_pipeline_tuning_options())
+    )
 
 
 def load(code: bytes, symbol: str) -> int:

@@ -61,6 +61,14 @@ def test_random_inputs_are_those_of_the_seed(program: Path, capsys) -> None:
     assert texts[0] == texts[1] != texts[2]
 
 
+def test_the_reference_computes_the_same(program: Path, capsys) -> None:
+    texts = []
+    for words in ([], ["--reference"]):
+        assert main(["sdy", "run", "program.mlir", "--check", "outputs", *words]) == 0
+        texts.append(capsys.readouterr().out.splitlines()[:4])
+    assert texts[0] == texts[1]
+
+
 def test_a_difference_is_told_with_status_1(program: Path, capsys) -> None:
     text = PROGRAM.replace('["x"=2]', '["x"=4]')
     text = text.replace(

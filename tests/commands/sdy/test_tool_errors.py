@@ -28,6 +28,7 @@ def command(
     """Run ``emu sdy …`` beside a good file; gives status and standard error."""
     (tmp_path / "good.mlir").write_text(GOOD)
     (tmp_path / "binary").write_bytes(bytes(range(256)) * 10)
+    (tmp_path / "bytecode").write_bytes(b"ML\xefR\x01\x0fMLIR\0")
     (tmp_path / "nulls").write_bytes(b"\0" * 100)
     (tmp_path / "deep").write_text("func.func @f() { " + '"a.b"() ({ ' * 20_000)
     monkeypatch.chdir(tmp_path)
@@ -50,12 +51,25 @@ def command(
         (["explain", "none.mlir"], 2, "none.mlir"),
         (["opt", "."], 2, "Is a directory"),
         (["explain", "."], 2, "Is a directory"),
-        (["opt", "binary"], 2, "binary must be UTF-8 text, but byte 128 is 0x80"),
-        (["explain", "binary"], 2, "binary must be UTF-8 text, but byte 128 is 0x80"),
+        (
+            ["opt", "binary"],
+            1,
+            "binary:2:118: error: text must be UTF-8, but has the byte 0x80 here",
+        ),
+        (
+            ["opt", "bytecode"],
+            1,
+            "bytecode:1:1: error: text is expected, but this is MLIR bytecode",
+        ),
+        (
+            ["explain", "binary"],
+            1,
+            "binary:2:118: error: text must be UTF-8, but has the byte 0x80 here",
+        ),
         (["opt", "nulls"], 1, "nulls:1:1: error:"),
         (["explain", "nulls"], 1, "nulls:1:1: error:"),
-        (["opt", "deep"], 1, "regions are nested too deeply"),
-        (["explain", "deep"], 1, "regions are nested too deeply"),
+        (["opt", "deep"], 1, "regions, types or attributes are nested too deeply"),
+        (["explain", "deep"], 1, "regions, types or attributes are nested too deeply"),
         (["opt", "\0"], 2, "must be the name of a file"),
         (["explain", "\0"], 2, "must be the name of a file"),
         (["opt", "good.mlir", "-o", "none/x.mlir"], 2, "none/x.mlir"),

@@ -204,3 +204,30 @@ def test_the_function_is_not_hidden_by_a_module() -> None:
 
     assert callable(emu.sdy.cost)
     assert emu.sdy.cost is emu.sdy.costs.analysis.cost
+
+
+def test_meshes_with_the_same_devices_may_differ() -> None:
+    text = """
+    sdy.mesh @a = <["x"=2, "y"=2]>
+    sdy.mesh @b = <["flat"=4]>
+    func.func @main(%p: tensor<8xf32> {sdy.sharding = #sdy.sharding<@a, [{"x"}]>},
+                    %q: tensor<8xf32> {sdy.sharding = #sdy.sharding<@b, [{"flat"}]>})
+        -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@a, [{}]>},
+            tensor<8xf32> {sdy.sharding = #sdy.sharding<@b, [{}]>}) {
+      return %p, %q : tensor<8xf32>, tensor<8xf32>
+    }"""
+    found = emu.sdy.cost(text, link={"x": "1GB/s", "y": "1GB/s", "flat": "2GB/s"})
+    assert [each.axes for each in found.collectives] == [('"x"',), ('"flat"',)]
+
+
+def test_padding_is_not_taken_for_the_cause() -> None:
+    text = """
+    sdy.mesh @mesh = <["x"=4]>
+    func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<6xf32> {
+      %0 = stablehlo.slice %a [1:7] : (tensor<8xf32>) -> tensor<6xf32>
+      %1 = stablehlo.sine %0 : tensor<6xf32>
+      return %1 : tensor<6xf32>
+    }"""
+    for each in emu.sdy.cost(text).collectives:
+        assert each.place in ("-:4", "-:5", "-:6")
+        assert each.value

@@ -26,8 +26,7 @@ A, B = "%a: tensor<4x8xf32>", "%b: tensor<8x16xf32>"
     [
         ("stablehlo.dot %a, %b : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>", f"{A}, {B}",
          "products", 2 * 4 * 8 * 16),
-        ("stablehlo.dot_general %a, %b, batching_dims = [0] x [0], contracting_dims = [2] x [1] :"
-         "(tensor<3x4x8xbf16>, tensor<3x8x5xbf16>) -> tensor<3x4x5xf32>",
+        ("stablehlo.dot_general %a, %b, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<3x4x8xbf16>, tensor<3x8x5xbf16>) -> tensor<3x4x5xf32>",
          "%a: tensor<3x4x8xbf16>, %b: tensor<3x8x5xbf16>", "products", 2 * 3 * 4 * 8 * 5),
         ("stablehlo.dot %a, %b : (tensor<4x8xcomplex<f32>>, tensor<8xcomplex<f32>>) -> tensor<4xcomplex<f32>>",
          "%a: tensor<4x8xcomplex<f32>>, %b: tensor<8xcomplex<f32>>", "products", 8 * 4 * 8),
@@ -37,8 +36,7 @@ A, B = "%a: tensor<4x8xf32>", "%b: tensor<8x16xf32>"
         ("stablehlo.compare LT, %a, %a : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xi1>", A, "element-wise", 32),
         ("stablehlo.tanh %a : tensor<4x8xf32>", A, "transcendentals", 32),
         ("stablehlo.transpose %a, dims = [1, 0] : (tensor<4x8xf32>) -> tensor<8x4xf32>", A, "element-wise", 0),
-        ("stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [1] :"
-         "(tensor<4x8xf32>, tensor<f32>) -> tensor<4xf32>", f"{A}, %z: tensor<f32>", "reductions", 4 * 7),
+        ("stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [1] : (tensor<4x8xf32>, tensor<f32>) -> tensor<4xf32>", f"{A}, %z: tensor<f32>", "reductions", 4 * 7),
         ("stablehlo.cholesky %a : tensor<2x6x6xf32>", "%a: tensor<2x6x6xf32>", "linear algebra and FFT", 2 * 6**3 // 3),
         ("stablehlo.fft %a, type = FFT, length = [8] : (tensor<3x8xcomplex<f32>>) -> tensor<3x8xcomplex<f32>>",
          "%a: tensor<3x8xcomplex<f32>>", "linear algebra and FFT", 5 * 3 * 8 * 3),

@@ -24,6 +24,7 @@ from emu.sdy.dialect.attributes import (
     Mesh,
     MeshAxis,
     OpShardingRule,
+    ReductionOp,
     SdyAttribute,
     SubAxisInfo,
     TensorMapping,
@@ -194,7 +195,12 @@ meshes = st.builds(
     ).map(tuple),
 )
 shardings = st.builds(
-    TensorSharding, names | meshes, st.lists(dims, max_size=3).map(tuple), axis_lists, axis_lists
+    TensorSharding,
+    names | meshes,
+    st.lists(dims, max_size=3).map(tuple),
+    axis_lists,
+    axis_lists,
+    st.sampled_from(ReductionOp),
 )
 factors = st.lists(st.integers(0, 40), min_size=1, max_size=3).map(tuple)
 mappings = st.lists(
@@ -221,3 +227,15 @@ def test_any_attribute_comes_back(attribute: Attribute) -> None:
     text = str(attribute)
     assert read(text) == attribute
     assert str(read(text)) == text
+
+
+def test_the_operator_goes_with_the_unreduced_axes() -> None:
+    axes = (AxisRef("x"), AxisRef("y"))
+    cut = TensorSharding("m", (DimensionSharding(),), (), axes, ReductionOp.MAX)
+    assert str(cut) == '#sdy.sharding<@m, [{}], unreduced=max{"x", "y"}>'
+    for kept in (cut.closed(), cut.opened(), cut.with_dims([]), cut.with_unreduced(axes[:1])):
+        assert kept.reduction_op is ReductionOp.MAX
+    reduced = cut.with_unreduced([])
+    assert reduced == TensorSharding("m", (DimensionSharding(),))
+    assert reduced.reduction_op is ReductionOp.SUM
+    assert cut != TensorSharding("m", (DimensionSharding(),), (), axes, ReductionOp.MIN)

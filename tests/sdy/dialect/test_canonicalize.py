@@ -41,13 +41,18 @@ NOTHING = [
     'sdy.all_slice [{}, {}] %x out_sharding=<@g, [{"a"}, {"b"}]>',
     'sdy.reduce_scatter [{}, {}] %x out_sharding=<@g, [{"a"}, {"b"}]>',
     'sdy.all_reduce {} %x out_sharding=<@g, [{"a"}, {"b"}]>',
-    'sdy.collective_permute %x out_sharding=<@g, [{"a", ?}, {"b"}], unreduced={"c"}>',
+    'sdy.collective_permute %x out_sharding=<@g, [{"a", ?}, {"b"}]>',
 ]
 
 
 @pytest.mark.parametrize("op", NOTHING)
 def test_collectives_that_do_nothing(op):
     assert _body(f"%0 = {op}\nreturn %0") == "return %arg0"
+
+
+def test_what_becomes_unreduced_is_something():
+    op = 'sdy.collective_permute %arg0 out_sharding=<@g, [{"a"}, {"b"}], unreduced={"c"}>'
+    assert _body(f"%0 = {op.replace('%arg0', '%x')}\nreturn %0") == f"%0 = {op}\nreturn %0"
 
 
 TWO = [
@@ -84,6 +89,14 @@ TWO = [
         %1 = sdy.all_slice [{}, {"c"}] %0 out_sharding=<@g, [{"a"}, {"b", "c"}]>""",
         (
             '%0 = sdy.reduce_scatter [{}, {"c"}] %arg0 out_sharding=<@g, [{"a"}, {"b", "c"}]>\n'
+            "return %0"
+        ),
+    ),
+    (
+        """%0 = sdy.all_reduce min {"c"} %x out_sharding=<@g, [{"a"}, {"b"}]>
+        %1 = sdy.all_slice [{}, {"c"}] %0 out_sharding=<@g, [{"a"}, {"b", "c"}]>""",
+        (
+            '%0 = sdy.reduce_scatter min [{}, {"c"}] %arg0 out_sharding=<@g, [{"a"}, {"b", "c"}]>\n'
             "return %0"
         ),
     ),
@@ -182,6 +195,24 @@ def test_a_reshard_that_was_done_already_is_not_done_again():
     )
     other = _body(RESHAPES.replace("SECOND", '"a"'), 2)
     assert other.count("sdy.reshard") == 2
+
+
+def test_a_reshard_along_parts_of_an_axis_may_have_been_done_along_the_whole():
+    text = RESHAPES.replace("4x2x16", "2x4x16")
+    parts = text.replace("[{SECOND}, {}, {}]", '[{"c":(1)2}, {"c":(2)2}, {}]')
+    assert _body(parts, 2).count("sdy.reshard") == 1
+    turned = text.replace("[{SECOND}, {}, {}]", '[{"c":(2)2}, {"c":(1)2}, {}]')
+    assert _body(turned, 2).count("sdy.reshard") == 2
+
+
+def test_a_reshard_to_something_unreduced_is_not_one_to_something_reduced():
+    text = """%0 = sdy.reshard %x <@g, [{"a"}, {}], unreduced={"c"}>
+        %1 = stablehlo.reshape %x : (tensor<8x16xf32>) -> tensor<4x2x16xf32>
+        %2 = sdy.reshard %1 <@g, [{"a"}, {}, {}]> : tensor<4x2x16xf32>
+        %3 = stablehlo.reshape %2 : (tensor<4x2x16xf32>) -> tensor<8x16xf32>
+        return %0, %3"""
+    assert _body(text, 2).count("sdy.reshard") == 2
+    assert _body(text.replace(', unreduced={"c"}', ""), 2).count("sdy.reshard") == 1
 
 
 def test_the_way_to_a_reshard_that_was_done_may_have_transposes():

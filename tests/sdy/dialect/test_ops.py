@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emu.mlir import parse
+from emu.mlir.diagnostics import MlirError
 from emu.mlir.ir import Block, Operation
 from emu.mlir.registry import definition
 from emu.mlir.text.printer import to_text
@@ -20,6 +21,7 @@ from emu.sdy.dialect.attributes import (
     Mesh,
     MeshAxis,
     PropagationDirection,
+    ReductionOp,
     SdyAttribute,
     TensorSharding,
 )
@@ -54,6 +56,9 @@ LINES = [
     f'%0 = sdy.collective_permute %arg0 out_sharding=<@grid, [{{"x"}}, {{}}]> {{note}} : {T}',
     f'%0 = sdy.all_reduce {{"x", "y"}} %arg0 out_sharding=<@grid, [{{}}, {{}}]> : {T}',
     f'%0 = sdy.reduce_scatter [{{"x"}}, {{}}] %arg0 out_sharding=<@grid, [{{"x"}}, {{}}]> : {T}',
+    f'%0 = sdy.all_reduce max {{"x"}} %arg0 out_sharding=<@grid, [{{}}, {{}}]> {{note}} : {T}',
+    f'%0 = sdy.reduce_scatter min [{{"x"}}, {{}}] %arg0 out_sharding=<@grid, [{{"x"}}, {{}}]> : {T}',
+    f'%0 = sdy.reshard %arg0 <@grid, [{{}}, {{}}], unreduced=max{{"y"}}> : {T}',
     (
         f'%0 = sdy.sharded_to_unreduced [{{"x"}}, {{}}] %arg0 out_sharding=<@grid, [{{}}, {{}}], '
         f'unreduced={{"x"}}> : {T}'
@@ -98,6 +103,37 @@ def test_generic_form_keeps_directions_as_numbers() -> None:
     assert ops.allowed_direction(barrier) is PropagationDirection.BACKWARD
     with pytest.raises(ValueError, match="has no allowed_direction"):
         ops.allowed_direction(module)
+
+
+REDUCE = f'%0 = sdy.all_reduce OP{{"x"}} %arg0 out_sharding=<@grid, [{{}}, {{}}]> : {T}'
+
+
+@pytest.mark.parametrize(
+    ("written", "printed", "number"), [("", "", 0), ("sum ", "", 0), ("max ", "max ", 1)]
+)
+def test_the_operator_of_a_sum_is_not_printed(written: str, printed: str, number: int) -> None:
+    module = parse(BODY.replace("@OP@", REDUCE.replace("OP", written)), verify=False)
+    assert to_text(module) == BODY.replace("@OP@", REDUCE.replace("OP", printed))
+    assert f"reduction_op = {number} : i32" in to_text(module, generic=True)
+
+
+def test_generic_form_without_an_operator_sums() -> None:
+    text = BODY.replace("@OP@", REDUCE.replace("OP", ""))
+    generic = to_text(parse(text, verify=False), generic=True)
+    older = generic.replace("reduction_op = 0 : i32", "").replace(", }>", "}>").replace(", ,", ",")
+    assert "reduction_op" not in older
+    module = parse(older, verify=False)
+    assert to_text(module, generic=True) == generic
+    op = next(op for op in module.walk() if op.name == "sdy.all_reduce")
+    assert ops.reduction_op(op) is ReductionOp.SUM
+
+
+@pytest.mark.parametrize("wrong", ["3 : i32", "-1 : i32", "0 : i64", '"max"'])
+def test_an_unknown_operator(wrong: str) -> None:
+    text = BODY.replace("@OP@", REDUCE.replace("OP", ""))
+    generic = to_text(parse(text, verify=False), generic=True)
+    with pytest.raises(MlirError, match="Invalid attribute `reduction_op` in property conversion"):
+        parse(generic.replace("0 : i32", wrong))
 
 
 def test_attributes_may_be_written_whole() -> None:

@@ -66,6 +66,14 @@ def said_of(attribute: str) -> list[str]:
             ["expected '{'", "failed to parse Sdy_TensorSharding parameter 'unreduced_axes'"],
         ),
         (
+            '<@m, [], unreduced=mean{"q"}>',
+            ["expected '{'", "failed to parse Sdy_TensorSharding parameter 'unreduced_axes'"],
+        ),
+        (
+            '<@m, [], replicated=max{"q"}>',
+            ["expected '{'", "failed to parse Sdy_TensorSharding parameter 'replicated_axes'"],
+        ),
+        (
             "<@m, [], unreduced={}>",
             [
                 "expected string",
@@ -334,3 +342,21 @@ def test_places() -> None:
     # What is missing is missed behind the previous token.
     assert first.location == FileLoc("-", 1, 44)
     assert second.location == FileLoc("-", 1, 46)
+
+
+@pytest.mark.parametrize(
+    ("written", "printed"),
+    [
+        ('unreduced=max{"q"}', 'unreduced=max{"q"}'),
+        ('unreduced=min{"q":(2)4, "r"}', 'unreduced=min{"q":(2)4, "r"}'),
+        ('unreduced=sum{"q"}', 'unreduced={"q"}'),
+        # Shardy does not ask for the sign.
+        ('unreduced{"q"}', 'unreduced={"q"}'),
+        ('unreduced=max{"q"}, replicated={"r"}', 'replicated={"r"}, unreduced=max{"q"}'),
+    ],
+)
+def test_operators_of_unreduced_axes(written: str, printed: str) -> None:
+    module = parse(
+        f'"t.holder"() {{a = #sdy.sharding<@m, [], {written}>}} : () -> ()', verify=False
+    )
+    assert f"a = #sdy.sharding<@m, [], {printed}>" in str(module)

@@ -61,6 +61,13 @@ def test_equivalence() -> None:
     assert tensors.is_equivalent(cut("m", ""), None)
     assert tensors.is_equivalent(cut("m", "", ""), cut("n", ""))
     assert not tensors.is_equivalent(cut("m", ""), cut("m", "x"))
+    for dims in (["x"], [""]):
+        unreduced = cut("m", *dims).with_unreduced([AxisRef("y")])
+        for other in (None, cut("m", *dims)):
+            assert not tensors.is_equivalent(unreduced, other)
+            assert other is None or not tensors.is_equivalent(other, unreduced)
+        assert tensors.is_equivalent(unreduced, unreduced.opened())
+        assert tensors.is_equivalent(unreduced, cut("m", *dims), ignore_unreduced_axes=True)
 
 
 def test_local_and_global_types() -> None:

@@ -38,6 +38,16 @@ def register(name: Any = "fuzz.op", function: Any = lambda op: None, replace: An
     unregister(name)
 
 
+NUMBERS = np.zeros(4, np.float32)
+PROGRAM = emu.sdy.compile(emu.sdy.parse(TEXT.replace('"x"=2', '"x"=1')))
+"""Runs in this process: what was good after all costs nothing."""
+
+
+def compiled(**arguments: Any) -> None:
+    """Compile, and close what came of it."""
+    emu.sdy.compile(MODULE, **arguments).close()
+
+
 def register_call(
     name: Any = "fuzz_call", function: Any = lambda op: [], replace: Any = False
 ) -> None:
@@ -78,6 +88,20 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "option": BasicPropagate,
     "from_jax platform": lambda v: emu.sdy.from_jax(len, platform=v, locations=None),
     "from_jax function": lambda v: emu.sdy.from_jax(v, locations=None),
+    "compile": emu.sdy.compile,
+    **{
+        f"compile {name}": lambda v, name=name: compiled(**{name: v})
+        for name in (
+            *("passes", "check", "custom_calls", "mesh", "n_pes", "replicas", "donate", "path"),
+        )
+    },
+    "execute": lambda v: emu.sdy.execute(v, NUMBERS),
+    "call": PROGRAM,
+    "call two": lambda v: PROGRAM(NUMBERS, v),
+    "call options": lambda v: PROGRAM(NUMBERS, options=v),
+    "call gather": lambda v: PROGRAM(NUMBERS, gather=v),
+    "PerDevice": emu.sdy.PerDevice,
+    "call PerDevice": lambda v: PROGRAM([v, NUMBERS]),
 }
 
 
@@ -89,6 +113,8 @@ def test_a_wrong_argument_is_named(call: str) -> None:
             CALLS[call](value)
         except emu.sdy.ArgumentError as error:
             refused += len(str(error)) > 20
+        except emu.sdy.ExecutionError as error:
+            refused += 20 < len(str(error)) < 2_000
         except (emu.sdy.MlirError, emu.sdy.PassFailed):
             pass  # it is an argument, but holds no module
     assert refused > 5

@@ -15,6 +15,7 @@ from emu.sdy.dialect.attributes import (
     DimensionSharding,
     ListOfAxisRefLists,
     Mesh,
+    ReductionOp,
     TensorSharding,
 )
 from emu.sdy.dialect.axes import (
@@ -24,10 +25,12 @@ from emu.sdy.dialect.axes import (
     prefix_without_overlap,
     sort_and_merge,
 )
+from emu.sdy.dialect.ops import reduction_op
 from emu.sdy.dialect.shardings import get_or_create_sharding, get_sharding
 from emu.sdy.dialect.tensors import is_equivalent, tensor_rank
 from emu.sdy.dialect.verify.problems import Problem, axis_text
 from emu.sdy.dialect.verify.shardings import AxisLists, mesh_of, sharding_problem
+from emu.sdy.dialect.verify.unreduced import transition_problem
 
 MISSING_OPERAND_SHARDING_ALLOWED = frozenset(
     {"sdy.all_reduce", "sdy.all_slice", "sdy.reduce_scatter"}
@@ -161,7 +164,20 @@ def all_slice_problem(op: Operation) -> Problem | None:
 
 def reduce_scatter_problem(op: Operation) -> Problem | None:
     """Return the problem with an ``sdy.reduce_scatter``, or None."""
-    return _axes_per_dim_problem(op, "reduce_scatter_axes", _sliced)
+    problem = _reduced_problem(op)
+    return problem or _axes_per_dim_problem(op, "reduce_scatter_axes", _sliced)
+
+
+def _reduced_problem(op: Operation) -> Problem | None:
+    """Check that only partial results of the collective's operator are reduced."""
+    shardings = [_operand_sharding(op)], [_out_sharding(op)]
+    return transition_problem(op, *shardings, removed=reduction_op(op))
+
+
+def _sum_problem(op: Operation) -> Problem | None:
+    if _out_sharding(op).reduction_op is not ReductionOp.SUM:
+        return Problem("out_sharding reduction_op must be SUM")
+    return None
 
 
 def sharded_to_unreduced_problem(op: Operation) -> Problem | None:
@@ -172,7 +188,7 @@ def sharded_to_unreduced_problem(op: Operation) -> Problem | None:
     ) -> Axes | Problem:
         return _gathered(before, axes, dim, mesh, "shard-to-unreduce")
 
-    problem = _axes_per_dim_problem(op, "axes", moved)
+    problem = _sum_problem(op) or _axes_per_dim_problem(op, "axes", moved)
     if problem is not None:
         return problem
     axes = [axis for axes in cast(ListOfAxisRefLists, op.properties["axes"]).lists for axis in axes]
@@ -193,6 +209,9 @@ def _unreduced_become(op: Operation, axes: Sequence[AxisRef]) -> bool:
 
 def replicated_to_unreduced_problem(op: Operation) -> Problem | None:
     """Return the problem with an ``sdy.replicated_to_unreduced``, or None."""
+    problem = _sum_problem(op)
+    if problem is not None:
+        return problem
     operand = _operand_sharding(op)
     if operand.dims != _out_sharding(op).dims:
         return Problem("input and output must share the same dimension shardings")
@@ -220,7 +239,7 @@ def _overlaps_any(axis: AxisRef, others: Sequence[AxisRef]) -> bool:
 def all_reduce_problem(op: Operation) -> Problem | None:
     """Return the problem with an ``sdy.all_reduce``, or None."""
     operand, out = _operand_sharding(op), _out_sharding(op)
-    if not is_equivalent(operand, out):
+    if not is_equivalent(operand, out, ignore_unreduced_axes=True):
         return Problem("operand and result shardings are not equivalent")
     axes = cast(AxisRefList, op.properties["reduction_axes"]).axes
     problem = AxisLists(_result_mesh(op)).add_sorted(axes, "reduction")
@@ -236,7 +255,7 @@ def all_reduce_problem(op: Operation) -> Problem | None:
             )
         if _overlaps_any(axis, out.unreduced_axes):
             return Problem(f"reduction axis {axis_text(axis)} overlaps with result unreduced axes")
-    return None
+    return _reduced_problem(op)
 
 
 # Those that move axes

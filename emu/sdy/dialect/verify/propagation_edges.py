@@ -53,6 +53,8 @@ def _entries_problem(edges: PropagationEdges, op: Operation, mesh: Mesh) -> Prob
 
 
 def _range_problem(end: EdgeValueRef, op: Operation) -> Problem | None:
+    if op.name == "sdy.func_data_flow_edge":
+        return None  # it numbers the ends of the edge, not its own operands
     is_result = end.type is EdgeNodeType.RESULT
     count = len(op.results if is_result else op.operands)
     if 0 <= end.index < count:

@@ -13,14 +13,17 @@ from emu.sdy.dialect.attributes import (
     ListOfAxisRefLists,
     ManualAxes,
     Mesh,
+    ReductionOp,
     TensorSharding,
     TensorShardingPerValue,
 )
-from emu.sdy.dialect.names import COLLECTIVES
+from emu.sdy.dialect.names import COLLECTIVES, PROPAGATION_EDGES, REDUCING
+from emu.sdy.dialect.shardings import sharding_bypassing_barriers
 from emu.sdy.dialect.verify import collectives, discardable, edges, regions, structure
 from emu.sdy.dialect.verify.problems import Check, Problem, verifier
 from emu.sdy.dialect.verify.shardings import mesh_of, sharding_problem
 from emu.sdy.dialect.verify.structure import RANKED_TENSOR, SHAPED, STATIC_TENSOR, Form
+from emu.sdy.dialect.verify.unreduced import transition_problem
 from emu.sdy.dialect.wellformed import mesh_axis_problem, mesh_problem
 
 
@@ -39,6 +42,18 @@ def _own_sharding(op: Operation) -> Problem | None:
     sharding = op.properties["sharding"]
     assert isinstance(sharding, TensorSharding)  # its form was checked
     return sharding_problem(sharding, op.result.type, op, mesh_of(sharding, op))
+
+
+def _resharding(op: Operation) -> Problem | None:
+    """Check the sharding of a reshard or constraint, and how it changes its operand's."""
+    problem = _own_sharding(op)
+    source = sharding_bypassing_barriers(op.operands[0])
+    if problem is not None or source is None:
+        return problem
+    target = op.properties["sharding"]
+    assert isinstance(target, TensorSharding)  # its form was checked
+    introduced, removed = ReductionOp.SUM, source.reduction_op
+    return transition_problem(op, [source], [target], introduced=introduced, removed=removed)
 
 
 def _rules(
@@ -84,6 +99,7 @@ def _collectives() -> None:
             name,
             Form(
                 required=(*own, ("out_sharding", TensorSharding)),
+                optional=(("reduction_op", IntegerAttr),) if name in REDUCING else (),
                 operand=SHAPED,
                 result=SHAPED,
                 same_type=True,
@@ -92,6 +108,7 @@ def _collectives() -> None:
             regions=(structure.inferred_types_problem,),
             at_the_end=rule,
         )
+        extend(name, reads_around=True)
 
 
 def _identities() -> None:
@@ -99,7 +116,7 @@ def _identities() -> None:
     inferred = (structure.inferred_types_problem,)
     for name in ("sdy.sharding_constraint", "sdy.reshard"):
         form = Form(required=sharding, same_type=True)
-        _rules(name, form, regions=inferred, at_the_end=_own_sharding)
+        _rules(name, form, regions=inferred, at_the_end=_resharding)
     _rules(
         "sdy.data_flow_edge",
         Form(optional=sharding, operand=SHAPED, result=SHAPED, same_type=True),
@@ -134,6 +151,7 @@ def _computations() -> None:
         regions=(structure.body_terminator_problem,),
         at_the_end=regions.manual_computation_problem,
     )
+    extend("sdy.manual_computation", scope=True)
     name = (("name", StringAttr),)
     _rules(
         "sdy.named_computation",
@@ -164,5 +182,8 @@ def register_verifiers() -> None:
     _computations()
     _others()
     attribute_verifiers["sdy"] = AttributeVerifiers(
-        discardable.verify_operation, discardable.verify_argument, discardable.verify_result
+        discardable.verify_operation,
+        discardable.verify_argument,
+        discardable.verify_result,
+        reading_around=frozenset({PROPAGATION_EDGES}),
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from emu.mlir.attributes import Attribute, DenseElementsAttr, DictAttr, IntegerAttr, RawAttr
 from emu.mlir.ir import Operation
 from emu.mlir.types import DialectType, IntegerType, TensorType, Type, UnrankedTensorType
-from emu.sdy.dialect.attributes import PropagationDirection
+from emu.sdy.dialect.attributes import PropagationDirection, ReductionOp
 from emu.sdy.dialect.verify.problems import Check, Problem
 from emu.sdy.dialect.verify.shardings import is_shaped, shape_of
 
@@ -87,13 +87,18 @@ def form_problem(form: Form) -> Check:
     return check
 
 
+_LAST_OF_ENUMERATION = {
+    "allowed_direction": PropagationDirection.BOTH,
+    "reduction_op": ReductionOp.MIN,
+}
+
+
 def _fits(name: str, attribute: Attribute, expected: type[Attribute]) -> bool:
     if expected is DenseElementsAttr and isinstance(attribute, RawAttr):
         return True  # elements that are kept as text
-    if name == "allowed_direction" and isinstance(attribute, IntegerAttr):
-        return (
-            attribute.type == IntegerType(32) and 0 <= attribute.value <= PropagationDirection.BOTH
-        )
+    if name in _LAST_OF_ENUMERATION and isinstance(attribute, IntegerAttr):
+        last = _LAST_OF_ENUMERATION[name]
+        return attribute.type == IntegerType(32) and 0 <= attribute.value <= last
     return isinstance(attribute, expected)
 
 

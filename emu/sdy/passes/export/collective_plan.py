@@ -179,7 +179,7 @@ class _Planner:
         self.mesh = mesh
         self.shape = shape
         self.mesh_name, self.target_mesh_name = source.mesh, target.mesh
-        self.unreduced = target.unreduced_axes
+        self.unreduced, self.reduction_op = target.unreduced_axes, target.reduction_op
         self.steps: list[Step] = []
         ordered_have = sorted((axis for dim in source.dims for axis in dim.axes), key=axis_key)
         ordered_want = sorted((axis for dim in target.dims for axis in dim.axes), key=axis_key)
@@ -226,7 +226,9 @@ class _Planner:
 
     def _emit(self, op: str, axes: ListOfAxisRefLists | AllToAllParamList | None = None) -> None:
         axes_per_dim = [dim.current for dim in self.dims]
-        sharding = TensorSharding.closed_with(self.mesh_name, axes_per_dim, self.unreduced)
+        sharding = TensorSharding.closed_with(
+            self.mesh_name, axes_per_dim, self.unreduced, self.reduction_op
+        )
         self.steps.append(Step(op, sharding, axes))
 
     # Fitting axes into dimensions

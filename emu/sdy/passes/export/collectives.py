@@ -11,7 +11,7 @@ from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.builders import (
     make_collective,
 )
-from emu.sdy.dialect.meshes import get_mesh
+from emu.sdy.dialect.meshes import get_mesh, is_on_single_device
 from emu.sdy.dialect.shardings import get_or_create_sharding, sharding_bypassing_barriers
 from emu.sdy.dialect.tensors import is_equivalent
 from emu.sdy.passes.base import FunctionPass, Session
@@ -23,7 +23,7 @@ class ReshardToCollectives(FunctionPass, name="sdy-reshard-to-collectives"):
     """Replace reshards by collectives.
 
     A reshard from one mesh to another stays, unless the two differ only in the order
-    of devices.
+    of devices; and so does one from or to a single device.
 
     Attributes:
         keep_redundant_reshards: Whether to keep reshards that change nothing.
@@ -48,7 +48,7 @@ class ReshardToCollectives(FunctionPass, name="sdy-reshard-to-collectives"):
                         f"illegal: {to_text(each, generic=True, local=True)}",
                     )
                     raise PassFailed("a reshard has no collectives")
-                if not is_equivalent(reached, _target(each)):
+                if not is_equivalent(reached, _target(each), ignore_unreduced_axes=True):
                     # Shardy continues silently here.
                     session.diagnostics.warning(
                         each.location,
@@ -61,6 +61,8 @@ class ReshardToCollectives(FunctionPass, name="sdy-reshard-to-collectives"):
         source = sharding_bypassing_barriers(op.operands[0])
         target = _target(op)
         if self.keep_redundant_reshards and _equivalent(source, target):
+            return True
+        if any(is_on_single_device(sharding, table) for sharding in (source, target)):
             return True
         if target.is_fully_replicated or source is None:
             return False

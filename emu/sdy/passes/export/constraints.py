@@ -21,7 +21,7 @@ class ShardingConstraintToReshard(FunctionPass, name="sdy-sharding-constraint-to
                 sharding = each.properties["sharding"]
                 assert isinstance(sharding, TensorSharding)
                 reshard = make_reshard(value, sharding, each.location)
-                reshard.attributes = dict(each.attributes)
+                reshard.attributes.update(each.attributes)
                 conversion.insert(each, reshard)
                 conversion.replace(each, reshard.result)
         conversion.finish()

@@ -35,6 +35,7 @@ from emu.sdy.dialect.shardings import (
     set_sharding,
 )
 from emu.sdy.passes.base import ModulePass, Session
+from emu.sdy.passes.export.permutation.locality import is_local_reshape
 from emu.sdy.passes.export.reshards.insertion import Rewrite
 from emu.sdy.passes.insertion_point import Place, location_of, replace_other_uses
 from emu.sdy.propagation.projection import project
@@ -89,9 +90,13 @@ class _Resolver:
         if not op.operands:
             self._gather_results(op)
             return
+        if op.name == "stablehlo.reshape":
+            mesh = self._mesh(shardings[0])
+            if mesh is not None and is_local_reshape(op, mesh):
+                return
         rule = get_or_create(op, set_on_op=False, diagnostics=self._session.diagnostics)
         if rule is not None and not rule.is_custom:
-            factors = _unsafe_factors(rule, uneven)
+            factors = unsafe_factors(rule, uneven)
             if factors:
                 self._replicate(op, rule, factors)
 
@@ -167,7 +172,7 @@ def _reduce_less(op: Operation, axes: Sequence[AxisRef], mesh: Mesh) -> None:
                 user.erase()
 
 
-def _unsafe_factors(rule: OpShardingRule, uneven: Sequence[Sequence[int]]) -> set[int]:
+def unsafe_factors(rule: OpShardingRule, uneven: Sequence[Sequence[int]]) -> set[int]:
     """Return the factors of uneven dimensions whose padding would not stay apart."""
     found: set[int] = set()
     for mapping, dims in zip(rule.tensors, uneven, strict=True):

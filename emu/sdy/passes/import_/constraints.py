@@ -136,7 +136,8 @@ def _apply(
     if sharding.unreduced_axes:
         # Unreduced axes do not propagate from the constraint to the source.
         own = get_or_create_sharding(source, sharding.mesh)
-        set_sharding(source, replace(own, unreduced_axes=sharding.unreduced_axes))
+        unreduced, reduction_op = sharding.unreduced_axes, sharding.reduction_op
+        set_sharding(source, replace(own, unreduced_axes=unreduced, reduction_op=reduction_op))
 
 
 def _dictates(source: Value, sharding: TensorSharding) -> bool:

@@ -1,4 +1,4 @@
-"""Passes that lift and inline meshes, and drop axes of size one."""
+"""Passes that lift inlined meshes, and drop axes of size one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from emu.mlir.ir import Operation
 from emu.mlir.symbols import SymbolTable
 from emu.mlir.types import IntegerType
 from emu.sdy.dialect.attributes import AxisRef, DimensionSharding, Mesh, TensorSharding
-from emu.sdy.dialect.meshes import get_mesh, inline_mesh
+from emu.sdy.dialect.meshes import get_mesh
 from emu.sdy.dialect.walker import Place, transform_shardings
 from emu.sdy.passes.base import ModulePass, Session
-from emu.sdy.passes.import_.replica_groups import StablehloMesh, replica_groups_of
+from emu.sdy.passes.replica_groups import (
+    ForeignMesh,
+    mesh_of_groups,
+    replica_groups_of,
+    with_mesh,
+)
 
 _I64 = IntegerType(64)
 _STABLEHLO_MESH = "stablehlo.mesh"
@@ -67,7 +72,7 @@ class _Lifting:
     def __init__(self, module: Operation) -> None:
         self._module = module
         self._table = SymbolTable(module)
-        self._new_name: dict[str | Mesh | StablehloMesh, str] = {}
+        self._new_name: dict[str | Mesh | ForeignMesh, str] = {}
         last: Operation | None = None
         for op in _mesh_ops(module):
             name = op.symbol_name
@@ -86,20 +91,22 @@ class _Lifting:
         return sharding if name is None else replace(sharding, mesh=name)
 
     def replica_groups(self, op: Operation) -> None:
-        found = replica_groups_of(op)
-        if found is not None:
-            name = self._lifted(found.mesh, op.location)
+        groups = replica_groups_of(op)
+        if groups is not None:
+            name = self._lifted(mesh_of_groups(groups), op.location)
             if name is not None:
-                op.properties["replica_groups"] = found.with_mesh(name)
+                op.properties["replica_groups"] = with_mesh(groups, name)
 
-    def _lifted(self, mesh: str | Mesh | StablehloMesh, location: Location) -> str | None:
+    def _lifted(self, mesh: str | Mesh | ForeignMesh | None, location: Location) -> str | None:
         """Return the name that replaces a mesh; None if its name stays."""
+        if mesh is None:
+            return None
         name = self._new_name.get(mesh)
         if name is None and not isinstance(mesh, str):
             name = self._new_name[mesh] = self._insert(mesh, location)
         return name
 
-    def _insert(self, mesh: Mesh | StablehloMesh, location: Location) -> str:
+    def _insert(self, mesh: Mesh | ForeignMesh, location: Location) -> str:
         written = mesh if isinstance(mesh, Mesh) else mesh.mesh
         name = "mesh"
         if isinstance(mesh, Mesh) and mesh.is_maximal:
@@ -125,18 +132,6 @@ def _as_stablehlo(mesh: Mesh) -> DictAttr:
         return DictAttr.of(entries)
     ids = DenseElementsAttr.of(mesh.device_ids, (len(mesh.device_ids),))
     return DictAttr.of({**entries, "device_ids": ids})
-
-
-class InlineMeshes(ModulePass, name="sdy-inline-meshes"):
-    """Inline the meshes of all shardings, and drop their symbols."""
-
-    def run(self, op: Operation, session: Session) -> None:
-        """Inline the meshes of a module."""
-        table = SymbolTable(op)
-
-        transform_shardings(op, lambda sharding, _: inline_mesh(table, sharding))
-        for mesh_op in _mesh_ops(op):
-            table.erase(mesh_op)
 
 
 class RemoveSizeOneAxes(ModulePass, name="sdy-remove-size-one-axes"):
@@ -165,5 +160,9 @@ def _without_size_one(sharding: TensorSharding, mesh: Mesh) -> TensorSharding:
         priority = dim.priority if axes or not dim.is_closed else None
         dims.append(DimensionSharding(axes, dim.is_closed, priority))
     return TensorSharding(
-        sharding.mesh, tuple(dims), kept(sharding.replicated_axes), kept(sharding.unreduced_axes)
+        sharding.mesh,
+        tuple(dims),
+        kept(sharding.replicated_axes),
+        kept(sharding.unreduced_axes),
+        sharding.reduction_op,
     )

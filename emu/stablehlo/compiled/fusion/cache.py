@@ -60,7 +60,7 @@ def compile_recipe(recipe: Recipe) -> cpu.Kernel:
     """Compile the kernel of a recipe, whatever has been compiled before."""
     from emu.stablehlo.compiled.fusion.emission import module_of
 
-    return cpu.compile(module_of(recipe))
+    return cpu.compile(module_of(recipe), options=cpu.Options(optimise=False, disjoint=True))
 
 
 def _load(digest: str) -> cpu.Kernel | None:

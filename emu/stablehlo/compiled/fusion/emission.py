@@ -54,7 +54,9 @@ class _Kernel:
             self._b.constant(known, I64) if known else self._number(f"n{axis}")
             for axis, known in enumerate(recipe.loop.extents)
         ]
-        self._places = {n: self._place(n, node) for n, node in enumerate(nodes) if node.kind in READS}
+        self._places = {
+            n: self._place(n, node) for n, node in enumerate(nodes) if node.kind in READS
+        }
         self._coordinates: list[Value | None] = [None] * self._rank
         self._tile_axes = [a for a in range(self._rank) if self._loop.tile[a]]
         self._masks: dict[tuple[int, ...], Value | None] = {}
@@ -111,9 +113,7 @@ class _Kernel:
     def _shape(self, is_reduced: bool) -> tuple[int, ...]:
         """Return the shape of the tiles of values, or of those with an element per row."""
         return tuple(
-            self._loop.tile[a]
-            for a in self._tile_axes
-            if not is_reduced or self._is_row_axis(a)
+            self._loop.tile[a] for a in self._tile_axes if not is_reduced or self._is_row_axis(a)
         )
 
     def _lane(self, axis: int) -> tuple[Value, int]:
@@ -130,7 +130,7 @@ class _Kernel:
         """Return the mask of a tile that has these axes: False beyond the extent of the blocked one."""
         loop, b = self._loop, self._b
         blocked = [a for a in axes if not loop.extents[a]]
-        if not blocked:
+        if not blocked or not loop.is_ragged:
             return None
         (axis,) = blocked
         key = tuple(axes)
@@ -276,7 +276,9 @@ class _Kernel:
 
     def _is_start(self, number: int) -> bool:
         """Return whether a node is read as an initial value only."""
-        users = [node for node in self._recipe.nodes if number in node.operands and not node.kind == "load"]
+        users = [
+            node for node in self._recipe.nodes if number in node.operands and node.kind != "load"
+        ]
         return bool(users) and all(
             u.kind == "stablehlo.reduce" and u.operands[0] != number for u in users
         )
@@ -414,5 +416,3 @@ def constant_of(node: Node) -> bool | int | float:
     if dtype == I1:
         return bool(element)
     return float(element) if dtype.is_float else int(element)
-
-

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from emu.mlir.ir import Operation, Value
@@ -226,15 +225,10 @@ def reduces_nothing(op: Operation) -> bool:
 def can_fuse(op: Operation) -> bool:
     """Return whether a kernel can compute an operation."""
     values = (*op.operands, *op.results)
-    if any(shape_of(v) is None or tile_dtype(v) is None for v in values):
+    dtypes = [d for d in map(tile_dtype, values) if d is not None]
+    if len(dtypes) < len(values) or any(shape_of(v) is None for v in values):
         return False
     if op.name == "stablehlo.reduce":
         known = reduces_nothing(op) or rows_of(op) is not None
         return known and combiner_of(op) is not None
-    return len(op.results) == 1 and can_compute(
-        op.name, _dtypes(op.operands), _dtypes(op.results)[0]
-    )
-
-
-def _dtypes(values: Sequence[Value]) -> list:
-    return [tile_dtype(v) for v in values]
+    return len(op.results) == 1 and can_compute(op.name, dtypes[:-1], dtypes[-1])

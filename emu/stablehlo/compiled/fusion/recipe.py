@@ -60,12 +60,14 @@ class Loop:
         labels: For each dimension ``o`` (outer), ``r`` (reduced) or ``i`` (inner).
         tile: For each dimension the elements that a program takes at once; 0: one.
         extents: Extents that are part of the kernel; 0 for those that are passed.
+        is_ragged: Whether the extent of the dimension that is passed in blocks may be no multiple of the block.
     """
 
     kind: str
     labels: str
     tile: tuple[int, ...]
     extents: tuple[int, ...]
+    is_ragged: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,8 @@ class _Writer:
             return self._number[source.root]
         size = 1 if is_start else self._size(level)
         strides = self._strides(source, level, size)
-        kind, inputs = "iota", ()
+        kind = "iota"
+        inputs: tuple[int, ...] = ()
         if source.root is not None:
             kind, inputs = "load", (self._input[source.root],)
         offset = source.access.offset
@@ -203,7 +206,8 @@ class _Writer:
 
 def _levels(group: Group, sources: Sources) -> dict[Value, bool]:
     """Return for each value of a group whether it has an element per row."""
-    space, found = group.space, {}
+    space = group.space
+    found: dict[Value, bool] = {}
     for op in group.operations:
         size = spread(sources.of(op.results[0]), 1).size
         found[op.results[0]] = space.reduced > 1 and size == space.outer * space.inner
@@ -223,35 +227,52 @@ def word_of(op: Operation) -> str:
 def plan_loop(space: Space, extents: Sequence[int], labels: str) -> Loop:
     """Choose what a program takes at once."""
     tile, known = [0] * len(extents), [0] * len(extents)
-    last = len(extents) - 1
+    last, kind = len(extents) - 1, "map"
+    blocked: int | None = last if last >= 0 else None
     if space.reduced == 1:
-        kind = "map"
-        if last < 0 or last == 0 or extents[last] >= SHORT:
-            if last >= 0:
-                tile[last] = BLOCK
-        else:
+        # A chain over one dimension is one kernel for all extents; so it is always ragged.
+        always = last == 0
+        if last > 0 and extents[last] < SHORT:
             tile[last] = known[last] = extents[last]
-            tile[last - 1] = several(extents[last], extents[last - 1])
+            blocked = last - 1
+            tile[blocked] = several(extents[last], extents[blocked])
+        elif last >= 0:
+            tile[last] = BLOCK if always else block_of(extents[last])
     elif space.are_rows:
-        kind = "rows"
+        kind, always = "rows", False
         for axis, label in enumerate(labels):
             if label == "r":
                 tile[axis] = known[axis] = extents[axis]
-        row = labels.rfind("o")
-        if row >= 0 and space.reduced < SHORT:
-            tile[row] = several(space.reduced, extents[row])
+        blocked = labels.rfind("o") if "o" in labels else None
+        if blocked is not None and space.reduced < SHORT:
+            tile[blocked] = several(space.reduced, extents[blocked])
     else:
-        kind = "columns"
-        tile[last] = BLOCK if extents[last] >= SHORT else 32 * math.ceil(extents[last] / 32)
-    return Loop(kind, labels, tuple(tile), tuple(known))
+        kind, always = "columns", False
+        tile[last] = block_of(extents[last])
+    is_ragged = always or (
+        blocked is not None and tile[blocked] > 0 and extents[blocked] % tile[blocked] > 0
+    )
+    return Loop(kind, labels, tuple(tile), tuple(known), is_ragged)
+
+
+def block_of(extent: int) -> int:
+    """Return how many elements of a long dimension a program takes: a divisor if there is a large one."""
+    for block in (BLOCK, BLOCK // 2, BLOCK // 4):
+        if extent % block == 0:
+            return block
+    return min(BLOCK, 32 * math.ceil(extent / 32))
 
 
 def several(row: int, rows: int) -> int:
-    """Return how many short rows a program takes: a power of two, so that there are few kernels."""
-    most = max(BLOCK // row, 1)
+    """Return how many short rows a program takes, 0 for one: a power of two, so that there are few kernels."""
     count = 1
-    while count * 2 <= most and count < rows:
+    while 2 * count * row <= BLOCK and count < rows:
         count *= 2
+    fitting = count
+    while rows % fitting:
+        fitting //= 2
+    if 4 * fitting >= count:
+        count = fitting
     return count if count > 1 else 0
 
 
@@ -263,6 +284,6 @@ def grid_of(loop: Loop, extents: Sequence[int]) -> tuple[int, int, int]:
     ):
         if tile and not known and label != "r":
             blocks *= math.ceil(extent / tile)
-        elif not tile and not (label == "r"):
+        elif not tile and label != "r":
             rest *= extent
     return blocks, rest, 1

@@ -251,6 +251,8 @@ class GroupEmitter:
 
     def _find_overlaps(self) -> None:
         frame, seen = self._frame, []
+        if frame.options.disjoint:
+            return
         reader: PointReader | None = None
         overlaps: dict[Operation, Register] = {}
         for operation in self._group.operations:

@@ -74,7 +74,7 @@ def install() -> None:
 def _install() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     before = (ctypes.c_int64 * (_ACTION_WORDS * len(SIGNALS)))()
-    code = native.to_object(_text(ctypes.addressof(before)), optimise=False)
+    code = native.to_object(_text(ctypes.addressof(before)), effort=native.Effort.NONE)
     handler = native.load(code, _symbol())
     for n, number in enumerate(SIGNALS):
         action = (ctypes.c_int64 * _ACTION_WORDS)()

@@ -55,26 +55,41 @@ func.func @main(%a: tensor<4xf32> {{{sharding("[{}]", mesh=inlined)}}}) -> tenso
     assert "sdy-lift-inlined-meshes" in said
 
 
-def test_no_collectives_from_a_mesh_to_one_device() -> None:
+def test_reshards_to_one_device_stay() -> None:
+    module = emu.sdy.parse(
+        f"""{HEAD}
+sdy.mesh @last = <[], device_ids=[7]>
+func.func @main(%a: tensor<4xf32> {{{sharding('[{"x"}]')}}}) -> tensor<4xf32> {{
+  %0 = stablehlo.abs %a {{sdy.sharding = #sdy.sharding_per_value<[<@grid, [{{"x"}}]>]>}} : tensor<4xf32>
+  %1 = sdy.reshard %0 <@last, []> : tensor<4xf32>
+  %2 = sdy.reshard %1 <@grid, [{{}}]> : tensor<4xf32>
+  return %2 : tensor<4xf32>
+}}"""
+    )
+    before = str(module)
+    emu.sdy.run(module, "func.func(sdy-reshard-to-collectives)")
+    assert str(module) == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "argument", "result"),
+    [("argument", "@last, []", "@grid, [{}]"), ("result", "@grid, [{}]", "@last, []")],
+)
+def test_functions_are_not_on_one_device(kind: str, argument: str, result: str) -> None:
     said = fails(
         f"""
 sdy.mesh @last = <[], device_ids=[7]>
 func.func @other(%a: tensor<4xf32>) -> tensor<4xf32> {{
   return %a : tensor<4xf32>
 }}
-func.func @main(%a: tensor<4xf32> {{{sharding('[{"x"}]')}}}) -> tensor<4xf32> {{
-  %0 = stablehlo.abs %a {{sdy.sharding = #sdy.sharding_per_value<[<@grid, [{{"x"}}]>]>}} : tensor<4xf32>
-  %1 = sdy.reshard %0 <@last, []> : tensor<4xf32>
-  return %1 : tensor<4xf32>
-}}
-func.func @third(%a: tensor<4xf32>) -> tensor<4xf32> {{
+func.func @main(%a: tensor<4xf32> {{sdy.sharding = #sdy.sharding<{argument}>}})
+    -> (tensor<4xf32> {{sdy.sharding = #sdy.sharding<{result}>}}) {{
   return %a : tensor<4xf32>
 }}""",
-        "func.func(sdy-reshard-to-collectives)",
+        RESHARDS,
     )
     assert (
-        "failed to legalize operation 'sdy.reshard' that was explicitly marked illegal: "
-        '%1 = "sdy.reshard"(%0) <{sharding = #sdy.sharding<@last, []>}>'
+        f"'func.func' op function {kind} 0 cannot have a single-device (maximal) sharding attribute"
     ) in said
 
 

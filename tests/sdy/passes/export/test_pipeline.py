@@ -26,7 +26,15 @@ EVEN = [
 ]
 
 
-INSERT = ["close-shardings", "insert-explicit-reshards", "canonicalize"]
+INSERT = [
+    "close-shardings",
+    "verify-unreduced-axes",
+    "insert-explicit-reshards",
+    "canonicalize",
+]
+
+
+END = ["drop-sharding-rules", "inline-meshes"]
 
 
 @pytest.mark.parametrize(
@@ -34,7 +42,7 @@ INSERT = ["close-shardings", "insert-explicit-reshards", "canonicalize"]
     [
         (
             {},
-            [*START, *CONVERT, *EVEN, *INSERT, "drop-sharding-rules"],
+            [*START, *CONVERT, *EVEN, *INSERT, *END],
         ),
         (
             {"avoid_export_for_partitioning": True, "keep_sharding_rules": True},
@@ -47,7 +55,7 @@ INSERT = ["close-shardings", "insert-explicit-reshards", "canonicalize"]
                 *CONVERT,
                 *INSERT,
                 "remove-propagation-debug-info",
-                "drop-sharding-rules",
+                *END,
             ],
         ),
         (
@@ -63,6 +71,18 @@ INSERT = ["close-shardings", "insert-explicit-reshards", "canonicalize"]
                 "reshard-to-collectives",
                 "canonicalize",
                 "remove-all-gather-reduce-scatter-for-cmv1",
+                *END,
+            ],
+        ),
+        (
+            {"enable_per_instruction_partitioning": True, "inline_meshes": False},
+            [
+                *START,
+                *CONVERT,
+                *EVEN,
+                *INSERT[:-1],
+                "per-instruction-partitioning",
+                "canonicalize",
                 "drop-sharding-rules",
             ],
         ),

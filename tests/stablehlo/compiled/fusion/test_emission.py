@@ -81,7 +81,9 @@ class Author:
     def broadcast(self, shape: tuple[int, ...], element: str) -> str:
         places = [d for d in range(len(shape)) if self.random.random() < 0.5]
         small = tuple(1 if self.random.random() < 0.1 else shape[d] for d in places)
-        source = self.pick(small, element) if self.random.random() < 0.5 else self.input(small, element)
+        source = (
+            self.pick(small, element) if self.random.random() < 0.5 else self.input(small, element)
+        )
         text = (
             f"stablehlo.broadcast_in_dim {source}, dims = {places} : "
             f"({self.type(small, element)}) -> {self.type(shape, element)}"
@@ -113,22 +115,38 @@ class Author:
         type_ = self.type(shape, element)
         kind = self.random.random()
         if kind < 0.25:
-            names = UNARY if element.startswith("f") else UNARY[:2] + ("sign",)
-            self.define(f"stablehlo.{self.random.choice(names)} {self.pick(shape, element)} : {type_}", shape, element)
+            names = UNARY if element.startswith("f") else (*UNARY[:2], "sign")
+            self.define(
+                f"stablehlo.{self.random.choice(names)} {self.pick(shape, element)} : {type_}",
+                shape,
+                element,
+            )
         elif kind < 0.85:
             x, y = self.pick(shape, element), self.pick(shape, element)
-            self.define(f"stablehlo.{self.random.choice(BINARY)} {x}, {y} : {type_}", shape, element)
+            self.define(
+                f"stablehlo.{self.random.choice(BINARY)} {x}, {y} : {type_}", shape, element
+            )
         elif kind < 0.95:
             x, y = self.pick(shape, element), self.pick(shape, element)
             kind_ = "FLOAT" if element.startswith("f") else "SIGNED"
             mask = self.type(shape, "i1")
-            name = self.define(f"stablehlo.compare GT, {x}, {y}, {kind_} : ({type_}, {type_}) -> {mask}", shape, "i1")
-            self.define(f"stablehlo.select {name}, {x}, {self.pick(shape, element)} : {mask}, {type_}", shape, element)
+            name = self.define(
+                f"stablehlo.compare GT, {x}, {y}, {kind_} : ({type_}, {type_}) -> {mask}",
+                shape,
+                "i1",
+            )
+            self.define(
+                f"stablehlo.select {name}, {x}, {self.pick(shape, element)} : {mask}, {type_}",
+                shape,
+                element,
+            )
         elif shape:
             flat = self.random.random() < 0.5
             other = (int(np.prod(shape)),) if flat else (*shape[:-1], 1, shape[-1])
             self.define(
-                f"stablehlo.reshape {self.pick(shape, element)} : ({type_}) -> {self.type(other, element)}", other, element
+                f"stablehlo.reshape {self.pick(shape, element)} : ({type_}) -> {self.type(other, element)}",
+                other,
+                element,
             )
 
     def reduce(self, shape: tuple[int, ...], element: str) -> tuple[int, ...]:
@@ -140,7 +158,9 @@ class Author:
         name = self.random.choice(("maximum", "minimum", "add"))
         value = self.pick(shape, element)
         if name == "add":
-            value = self.define(f"stablehlo.sign {value} : {self.type(shape, element)}", shape, element)
+            value = self.define(
+                f"stablehlo.sign {value} : {self.type(shape, element)}", shape, element
+            )
         start = self.constant((), element)
         self.define(
             f"stablehlo.reduce({value} init: {start}) applies stablehlo.{name} across dimensions = {axes} : "

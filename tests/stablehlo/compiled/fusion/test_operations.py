@@ -23,7 +23,9 @@ SIZE = 1500
 """Elements: a whole block and a ragged one."""
 
 
-def module_of(name: str, operands: list[str], result: str, attributes: str = "", size: int = SIZE) -> str:
+def module_of(
+    name: str, operands: list[str], result: str, attributes: str = "", size: int = SIZE
+) -> str:
     """Return a module that applies one operation."""
     parameters = ", ".join(f"%a{n}: tensor<{size}x{t}>" for n, t in enumerate(operands))
     types = ", ".join(f"tensor<{size}x{t}>" for t in operands)
@@ -97,7 +99,7 @@ def test_comparisons_and_selections_give_the_same_bits(dtype: str) -> None:
 def test_conversions_give_the_same_bits(source: str) -> None:
     for target in DTYPES:
         if target != source:
-            found, wanted, inputs = compute("stablehlo.convert", [source], target)
+            found, wanted, _inputs = compute("stablehlo.convert", [source], target)
             check_same(found, wanted, f"{source} to {target}")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from emu.mlir.attributes import Attribute, DenseElementsAttr, UnitAttr
+from emu.mlir.attributes import Attribute, DenseElementsAttr, IntegerAttr, UnitAttr
 from emu.mlir.ir import Operation, OpResult, Value
 from emu.mlir.types import TensorType
 from emu.sdy.dialect.attributes import (
@@ -25,7 +25,10 @@ from emu.sdy.dialect.attributes import (
 from emu.sdy.dialect.axes import contains, ordered_axes, total_size
 from emu.sdy.passes.builder import Builder, integer_attribute, tensor
 from emu.sdy.passes.export.local.localization import Axes, CannotLocalize, Localization
-from emu.sdy.passes.export.local.sums import combining_operation, reason_not_to_add
+from emu.sdy.passes.export.local.sums import (
+    combining_operation,
+    reason_not_to_add,
+)
 from emu.sdy.rules.reading import attribute
 from emu.stablehlo.syntax import array_of_ints
 
@@ -144,7 +147,9 @@ def dynamic_slice_along(
     starts = []
     for axes, size in zip(axes_per_dim, sizes, strict=True):
         if axes:
-            starts.append(build.by_device([i * size for i in state.shard_indices(op, mesh, axes)]))
+            starts.append(
+                state.by_device(build, [i * size for i in state.shard_indices(op, mesh, axes)])
+            )
         else:
             starts.append(build.scalar(0))
     return build.dynamic_slice(value, starts, sizes)
@@ -297,17 +302,26 @@ def _all_pieces(sharding: TensorSharding, pieces: Sequence[AxisRef]) -> list[Axi
 
 # Reducing
 
+_DECLARED = {1: "maximum", 2: "minimum"}
+
 
 def _combiner(state: Localization, op: Operation, value: Value) -> str | None:
     """Return the operation that combines partial results; None for the reduction's whole body."""
+    declared = _DECLARED.get(_declared(op))
     why = reason_not_to_add(value)
     if why is None:
-        return "add"
+        return declared or "add"
     name = combining_operation(value)
     joint = name is None and isinstance(value, OpResult) and value.owner.name == "stablehlo.reduce"
-    if not state.options.fix_wrong_results or (name in {None, "add"} and not joint):
-        return _warned(state, op, why)
+    if not state.options.fix_wrong_results or (name is None and not joint):
+        return declared or _warned(state, op, why)
     return name
+
+
+def _declared(op: Operation) -> int:
+    """Return the number of the operator that a collective says, 0 for a sum."""
+    stored = op.properties.get("reduction_op")
+    return stored.value if isinstance(stored, IntegerAttr) else 0
 
 
 def _warned(state: Localization, op: Operation, why: str) -> str:

@@ -9,6 +9,7 @@ from emu.mlir.ir import Operation
 from emu.mlir.registry import is_defined
 from emu.mlir.text.printer import to_text
 from emu.sdy.passes.base import ModulePass, Session
+from emu.sdy.passes.export.device_counts import check_device_counts
 from emu.sdy.passes.export.local import (
     collectives,
     contraction,
@@ -42,6 +43,7 @@ _CONVERSIONS: dict[str, Callable[[Localization, Operation], object]] = {
     "stablehlo.gather": gather_scatter.localize_gather,
     "stablehlo.iota": movement.localize_iota,
     "stablehlo.pad": movement.localize_pad,
+    "stablehlo.reduce": structure.localize_reduce,
     "stablehlo.reduce_window": movement.localize_windowed,
     "stablehlo.rng_bit_generator": structure.localize_random_bits,
     "stablehlo.scatter": gather_scatter.localize_scatter,
@@ -71,6 +73,9 @@ class ConvertGlobalToLocal(ModulePass, name="sdy-convert-global-to-local"):
             handles minima and maxima since August 2026); shards of random bits
             differ; a shard takes only its part of an updated slice. False gives
             Shardy's results, with a warning.
+        replica_count: Number of replicas; if greater than 1, devices are replicas.
+        partition_count: Number of partitions; only one of the two may be greater
+            than 1.
     """
 
     per_dim_all_gather: bool = False
@@ -78,15 +83,20 @@ class ConvertGlobalToLocal(ModulePass, name="sdy-convert-global-to-local"):
     enable_rgv3: bool = False
     fix_sub_axis_offsets: bool = True
     fix_wrong_results: bool = True
+    replica_count: int = 1
+    partition_count: int = 1
 
     def run(self, op: Operation, session: Session) -> None:
         """Convert the operations in order, outer ones before inner ones."""
+        check_device_counts(self.name, self.replica_count, self.partition_count, op, session)
         options = Options(
             self.per_dim_all_gather,
             self.combine_multi_dimension_reduce_scatter,
             self.enable_rgv3,
             self.fix_sub_axis_offsets,
             self.fix_wrong_results,
+            self.replica_count,
+            self.partition_count,
         )
         state = Localization(op, options, session.diagnostics)
         # The list is taken before the conversion, which inserts local operations.

@@ -85,7 +85,7 @@ class _Indices:
         """Return the offset of the device's shard along a dimension."""
         axes, size = axes_of(self.sharding, dim), self.shard[dim]
         indices = self.state.shard_indices(self.op, self.mesh, axes)
-        return Builder.before(self.op).by_device([index * size for index in indices])
+        return self.state.by_device(Builder.before(self.op), [index * size for index in indices])
 
     def bounds(self, *, upper: bool) -> tuple[list[Value], list[Value]]:
         """Return the least index in the shard, and with ``upper`` also the greatest one.
@@ -238,7 +238,7 @@ def _make_gather(
     }
     types = [state.local_type(op.result)]
     new = Builder.before(op).op("gather", [value, start], types, properties)
-    new.attributes = dict(op.attributes)
+    new.attributes.update(op.attributes)
     return new.result
 
 
@@ -355,11 +355,15 @@ def _keep_on_one_device(
     build = Builder.before(op)
     first = tensor(values[0])
     reduction = scatter_reduction(op)
-    start = None if reduction is None else identity(reduction.name, first.element)
+    start = (
+        None
+        if reduction is None
+        else identity(reduction.name, first.element, exact=state.options.fix_wrong_results)
+    )
     if start is None:
         raise CannotLocalize("failed to get scatter reduction identity.", named=False)
     scalar = build.constant(start, start.type)
-    number = build.partition_id()
+    number = state.device_id(build)
     leads = [int(index == 0) for index in state.shard_indices(op, mesh, axes)]
     leads_here = build.entry_at(build.integers(leads, (len(leads),), I1), number)
     where = build.broadcast(leads_here, first.shape, [0])
@@ -401,6 +405,6 @@ def _make_scatter(state: Localization, op: Operation, values: Sequence[Value]) -
     }
     types = [state.local_type(result) for result in op.results]
     new = Builder.before(op).op("scatter", values, types, properties)
-    new.attributes = dict(op.attributes)
+    new.attributes.update(op.attributes)
     state.move_regions(op, new)
     state.replace(op, new.results)

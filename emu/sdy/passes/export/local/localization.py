@@ -33,7 +33,9 @@ from emu.sdy.dialect.functions import func_arg_sharding
 from emu.sdy.dialect.meshes import find_mesh
 from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.dialect.tensors import local_type
+from emu.sdy.passes.builder import Builder
 from emu.sdy.passes.insertion_point import Place, location_of
+from emu.stablehlo.attributes import AxisRef as MeshAxisRef
 from emu.stablehlo.attributes import ChannelHandle, ReplicaGroupMeshAxes
 
 _CAST = "builtin.unrealized_conversion_cast"
@@ -67,6 +69,8 @@ class Options:
     enable_rgv3: bool = False
     fix_sub_axis_offsets: bool = True
     fix_wrong_results: bool = True
+    replica_count: int = 1
+    partition_count: int = 1
 
 
 def axes_of(sharding: TensorSharding | None, dim: int) -> tuple[AxisRef, ...]:
@@ -239,7 +243,7 @@ class Localization:
         for argument in arguments:
             local = self.local_type(argument)
             self._global.setdefault(argument, argument.type)
-            argument.type = local
+            argument.change_type(local)
 
     def finish(self) -> None:
         """Erase the replaced operations."""
@@ -255,6 +259,14 @@ class Localization:
         self._diagnostics.warning(op.location, message)
 
     # Devices
+
+    def device_id(self, build: Builder) -> Value:
+        """Return the index of the device that runs the program."""
+        return build.device_id(is_replica=self.options.replica_count > 1)
+
+    def by_device(self, build: Builder, values: Sequence[int]) -> Value:
+        """Return the entry of a table for the device that runs the program."""
+        return build.by_device(values, self.device_id(build))
 
     def shard_indices(self, place: Operation, mesh: Mesh, axes: Axes) -> list[int]:
         """Return the index of each device's shard of a dimension.
@@ -291,9 +303,10 @@ class Localization:
     def groups(self, axes: Axes, mesh: Mesh, name: str | Mesh) -> tuple[Attribute, int]:
         """Return the replica groups of devices that differ along the axes, and their size."""
         size = total_size(axes, mesh)
-        if self.options.enable_rgv3:
+        if self.options.enable_rgv3 and not any(axis.sub_axis for axis in axes):
             symbol = SymbolRefAttr(name) if isinstance(name, str) else name
-            return ReplicaGroupMeshAxes(symbol, ArrayAttr(tuple(axes))), size
+            names = tuple(MeshAxisRef(axis.name) for axis in axes)
+            return ReplicaGroupMeshAxes(symbol, ArrayAttr(names)), size
         groups = replica_groups(axes, mesh)
         devices = [device for group in groups for device in group]
         return DenseElementsAttr.of(devices, (len(groups), size)), size

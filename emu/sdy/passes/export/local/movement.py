@@ -93,11 +93,22 @@ def localize_slice(state: Localization, op: Operation) -> None:
         return
     value = state.current(op.operands[0])
     starts, limits = _ints(op, "start_indices"), _ints(op, "limit_indices")
+    strides = _ints(op, "strides")
     local_limits = []
     sizes = zip(state.global_type(op.operands[0]).shape, tensor(value).static_shape, strict=True)
     for dim, (size, local_size) in enumerate(sizes):
-        axes = _sliced_axes(source, target, dim, is_whole=not starts[dim] and limits[dim] == size)
-        local_limits.append(local_size if axes else limits[dim])
+        is_whole = not starts[dim] and limits[dim] == size
+        # Along axes of size 1, no device has other elements than the first.
+        is_local = is_whole or (
+            source is not None and source.dims[dim].sharded_size(state.mesh(source)) == 1
+        )
+        axes = _sliced_axes(source, target, dim, is_whole=is_local)
+        if axes and is_whole and state.options.fix_wrong_results and local_size % strides[dim]:
+            raise CannotLocalize(
+                f"dimension {dim} is sharded, and the stride {strides[dim]} does not divide the "
+                f"size {local_size} of a shard: it begins at another element on each device."
+            )
+        local_limits.append(local_size if axes and is_whole else limits[dim])
     properties = {
         "start_indices": op.properties["start_indices"],
         "limit_indices": array_of_ints(local_limits),
@@ -175,7 +186,7 @@ def localize_iota(state: Localization, op: Operation) -> None:
     if axes:
         size = type_.static_shape[dim]
         # Offsets are i64 from a table; the iota may have any element type.
-        offset = build.by_device([i * size for i in state.shard_indices(op, mesh, axes)])
+        offset = state.by_device(build, [i * size for i in state.shard_indices(op, mesh, axes)])
         offset = build.convert(offset, type_.element)
         counted = build.elementwise("add", counted, build.broadcast(offset, type_.shape))
     state.replace(op, [counted])
@@ -241,7 +252,7 @@ def localize_pad(state: Localization, op: Operation) -> None:
         high = [dim.high() for dim in dims]
         shape = [dim.low() + dim.spread + dim.high() for dim in dims]
         padded = build.pad(value, filler, low, high, interior, shape)
-        padded = _part_of_device(build, padded, dims)
+        padded = _part_of_device(state, build, padded, dims)
     state.replace(op, [padded])
 
 
@@ -271,9 +282,11 @@ def _padded_dims(
     return dims
 
 
-def _part_of_device(build: Builder, padded: Value, dims: Sequence[_Dim]) -> Value:
+def _part_of_device(
+    state: Localization, build: Builder, padded: Value, dims: Sequence[_Dim]
+) -> Value:
     """Return the device's part of a value that is padded enough for all devices."""
-    number = build.partition_id()
+    number = state.device_id(build)
     starts = []
     for dim in dims:
         table = [dim.low() - offset for offset in dim.offsets]
@@ -295,7 +308,8 @@ def localize_windowed(state: Localization, op: Operation) -> None:
         mesh = state.mesh(sharding)
         for dim in range(state.global_type(value).rank):
             axes = axes_of(sharding, dim)
-            if axes and total_size(axes, mesh) > 1 and not _passes_through(op, dim):
+            size = state.local_tensor(value).shape[dim]
+            if axes and total_size(axes, mesh) > 1 and not _passes_through(op, dim, size):
                 raise CannotLocalize(
                     f"In op {op.name} dimension {dim} is sharded but is not a pass-through "
                     "dimension.",
@@ -304,12 +318,21 @@ def localize_windowed(state: Localization, op: Operation) -> None:
     state.localize(op)
 
 
-def _passes_through(op: Operation, dim: int) -> bool:
+def _passes_through(op: Operation, dim: int, size: int | None) -> bool:
+    """Return whether no window along a dimension crosses the borders of shards.
+
+    Args:
+        op: The operation.
+        dim: The dimension.
+        size: Size of a shard.
+    """
     pairs = padding(op.properties.get("padding"))
     if pairs and pairs[dim] != (0, 0):
         return False
-    of_one: Sequence[tuple[int, ...]] = (
-        _ints(op, "window_strides"),
-        _ints(op, "window_dimensions"),
+    names = ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
+    window, stride, base_dilation, dilation = (
+        values[dim] if (values := _ints(op, name)) else 1 for name in names
     )
-    return all(not values or values[dim] == 1 for values in of_one)
+    # Windows that do not overlap begin at the same element of each shard if they fill it.
+    reach = (window - 1) * dilation + 1
+    return base_dilation == 1 and reach <= stride and size is not None and size % stride == 0

@@ -7,10 +7,13 @@ from emu.mlir.ir import Operation, Value
 from emu.mlir.types import FunctionType
 from emu.sdy.dialect.attributes import TensorSharding
 from emu.sdy.dialect.functions import func_arg_sharding, func_result_sharding, function_type
-from emu.sdy.passes.builder import Builder
+from emu.sdy.passes.builder import I1, Builder, tensor
 from emu.sdy.passes.export.local.collectives import dynamic_slice_along
-from emu.sdy.passes.export.local.localization import Localization, is_replicated
+from emu.sdy.passes.export.local.identities import identity
+from emu.sdy.passes.export.local.localization import Localization, axes_of, is_replicated
+from emu.sdy.passes.export.local.sums import combining_operation, counts_start
 from emu.sdy.passes.insertion_point import Place
+from emu.sdy.rules.reading import integers
 
 
 def localize_function(state: Localization, op: Operation) -> None:
@@ -116,6 +119,37 @@ def localize_stablehlo_constant(state: Localization, op: Operation) -> None:
         state.localize(op)
     else:
         localize_constant(state, op)
+
+
+def localize_reduce(state: Localization, op: Operation) -> None:
+    """Convert a reduction; along sharded dimensions it gives each device a partial result.
+
+    Only the first device of those that are combined starts from the initial value, if it would
+    count several times otherwise. The others start from the identity.
+    """
+    new = state.localize(op)
+    source = state.sharding(op.operands[0])
+    dims = integers(op, "dimensions") or ()
+    axes = [axis for dim in dims for axis in axes_of(source, dim)]
+    if not axes or not state.options.fix_wrong_results:
+        return
+    mesh = state.mesh(source)
+    for index, result in enumerate(new.results):
+        name = combining_operation(result)
+        if name is None or not counts_start(result, name):
+            continue
+        place = len(new.results) + index
+        start = new.operands[place]
+        neutral = identity(name, tensor(start).element)
+        if neutral is None:
+            state.warn(op, f"each device starts from the initial value, and {name} counts it")
+            continue
+        build = Builder.before(new)
+        is_first = [int(shard == 0) for shard in state.shard_indices(op, mesh, axes)]
+        table = build.integers(is_first, (len(is_first),), I1)
+        entry = build.reshape(build.entry_at(table, state.device_id(build)), ())
+        others = build.constant(neutral, neutral.type)
+        new.set_operand(place, build.select(entry, start, others))
 
 
 def localize_random_bits(state: Localization, op: Operation) -> None:

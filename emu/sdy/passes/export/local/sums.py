@@ -12,9 +12,11 @@ from emu.mlir.attributes import DenseElementsAttr
 from emu.mlir.floats import value_of
 from emu.mlir.ir import Operation, OpResult, Value
 from emu.mlir.types import FloatType, IntegerType, TensorType
+from emu.sdy.passes.export.local.identities import identity
 
 _REDUCING = frozenset({"stablehlo.reduce", "stablehlo.scatter"})
 _COMBINERS = frozenset({"add", "and", "maximum", "minimum", "multiply", "or", "xor"})
+_COUNTING = frozenset({"add", "multiply", "xor"})
 _BOOLEAN = IntegerType(1)
 
 
@@ -70,6 +72,29 @@ def combining_operation(value: Value) -> str | None:
     name = combiner.name.removeprefix("stablehlo.")
     pair = {block.arguments[index], block.arguments[count + index]}
     return name if name in _COMBINERS and set(combiner.operands) == pair else None
+
+
+def counts_start(value: Value, name: str) -> bool:
+    """Return whether the initial value of a reduction would count once for each partial result.
+
+    Args:
+        value: The partial result.
+        name: The operation that combines partial results, without the dialect.
+    """
+    if not isinstance(value, OpResult) or value.owner.name != "stablehlo.reduce":
+        return False
+    if name not in _COUNTING or not isinstance(value.type, TensorType):
+        return False
+    if name == "add" and value.type.element == _BOOLEAN:
+        return False
+    start = value.owner.operands[len(value.owner.results) + value.index].defining_op
+    constant = start.properties.get("value") if start is not None else None
+    if not isinstance(constant, DenseElementsAttr):
+        return True
+    neutral = identity(name, value.type.element)
+    if name == "add" and is_zero(constant):
+        return False
+    return neutral is None or constant.data != neutral.data
 
 
 def _start(op: Operation, index: int) -> str | None:

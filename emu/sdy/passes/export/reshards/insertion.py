@@ -42,6 +42,7 @@ from emu.sdy.passes.export.reshards.common_axes import (
     compatible_axes,
     compatible_axes_of_factor,
 )
+from emu.sdy.passes.export.reshards.single_device import SingleDevices
 from emu.sdy.passes.export.reshards.special import axes_of_reshape, reshard_dot_result
 from emu.sdy.passes.export.reshards.unreduced import Reducer, reduce_results
 from emu.sdy.passes.insertion_point import Place, location_of, replace_other_uses
@@ -54,7 +55,8 @@ _DOTS = frozenset({"stablehlo.dot", "stablehlo.dot_general"})
 class InsertExplicitReshards(FunctionPass, name="sdy-insert-explicit-reshards"):
     """Insert reshards so that each operation's tensors are sharded compatibly.
 
-    Compatible means that the operation works on shards; it may still have to reduce
+    Operations on one device get whole operands, and give whole results to the others.
+    For the others, compatible means that the operation works on shards; it may still have to reduce
     partial sums (for which all-reduces are inserted too) or exchange borders.
 
     Attributes:
@@ -72,7 +74,8 @@ class InsertExplicitReshards(FunctionPass, name="sdy-insert-explicit-reshards"):
         module = op.parent_op
         if module is None:
             raise ValueError(f"{op.name} is in no module")
-        inserter = _Inserter(SymbolTable(module), session, full=self.enable_full_version)
+        inserter = _Inserter(module, session, full=self.enable_full_version)
+        inserter.single_devices.check_function(op)
         for each in op.walk(post_order=True):
             if each is not op:
                 inserter.visit(each)
@@ -81,11 +84,13 @@ class InsertExplicitReshards(FunctionPass, name="sdy-insert-explicit-reshards"):
 
 
 class _Inserter:
-    def __init__(self, table: SymbolTable, session: Session, *, full: bool) -> None:
+    def __init__(self, module: Operation, session: Session, *, full: bool) -> None:
+        table = SymbolTable(module)
         self._table = table
         self._session = session
         self._full = full
         self._reducer = Reducer(table, session)
+        self.single_devices = SingleDevices(module, table, session)
 
     # Kinds of operations
 
@@ -100,7 +105,8 @@ class _Inserter:
         elif op.name != "sdy.reshard" or not self._reducer.convert_reshard(op):
             full = self._full or _is_always_full(op)  # depends on shardings before the reduction
             self._reducer.add_up_operands(op)
-            self._visit_with_rule(op, full=full)
+            if not self.single_devices.visit(op):
+                self._visit_with_rule(op, full=full)
 
     def visit_returned(self, func: Operation) -> None:
         """Reshard returned values to the shardings of the function's results."""

@@ -49,7 +49,9 @@ def reduce_results(
     for result in op.results:
         # The result's own sharding already says that it is reduced.
         sharding = get_or_create_sharding(result, mesh_name, closed_if_missing=True)
-        added = make_collective("sdy.all_reduce", result, reduction, sharding, op.location)
+        added = make_collective(
+            "sdy.all_reduce", result, reduction, sharding, op.location, sharding.reduction_op
+        )
         place.insert(added)
         replace_other_uses(result, added.result)
 
@@ -94,8 +96,10 @@ class Reducer:
         if not axes:
             return value
         sharding = source.with_unreduced(axis_set_difference(source.unreduced_axes, axes, mesh))
-        reduction = AxisRefList(tuple(axes))
-        added = make_collective("sdy.all_reduce", value, reduction, sharding, location_of(value))
+        reduction, place_of = AxisRefList(tuple(axes)), location_of(value)
+        added = make_collective(
+            "sdy.all_reduce", value, reduction, sharding, place_of, source.reduction_op
+        )
         return _replace(use, place.insert(added).result)
 
     def add_up_operands(self, op: Operation) -> None:
@@ -203,7 +207,11 @@ def _make_unreduced(
     if replicated:
         unreduced = sort_and_merge([*source.unreduced_axes, *replicated], mesh)
         sharding = TensorSharding(
-            source.mesh, tuple(dims), target.replicated_axes, tuple(unreduced)
+            source.mesh,
+            tuple(dims),
+            target.replicated_axes,
+            tuple(unreduced),
+            target.reduction_op,
         )
         added = AxisRefList(tuple(replicated))
         made = make_collective("sdy.replicated_to_unreduced", result, added, sharding, location)

@@ -46,9 +46,9 @@ func.func @main(%a: tensor<4x3x8xf32> {sdy.sharding = #sdy.sharding<@grid, [{"c"
 module {
   sdy.mesh @grid = <["r"=2, "c"=4]>
   func.func @main(%arg0: tensor<2x3x4xf32> {sdy.sharding = #sdy.sharding<@grid, [{"c":(1)2}, {}, {"r"}]>}, %arg1: tensor<2xf32> {sdy.sharding = #sdy.sharding<mesh<["k"=2]>, [{"k"}]>}) -> (tensor<4x3x8xf32>, tensor<4xf32>) {
-    %0 = "stablehlo.all_gather"(%arg0) <{all_gather_dim = 2 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = #stablehlo.replica_group_mesh_axes<mesh = @grid, axes = [#sdy<axis_ref"r">]>, use_global_device_ids}> : (tensor<2x3x4xf32>) -> tensor<2x3x8xf32>
-    %1 = "stablehlo.all_gather"(%0) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = #stablehlo.replica_group_mesh_axes<mesh = @grid, axes = [#sdy<axis_ref"c":(1)2>]>, use_global_device_ids}> : (tensor<2x3x8xf32>) -> tensor<4x3x8xf32>
-    %2 = "stablehlo.all_gather"(%arg1) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 3, type = 1>, replica_groups = #stablehlo.replica_group_mesh_axes<mesh = #sdy.mesh<["k"=2]>, axes = [#sdy<axis_ref"k">]>, use_global_device_ids}> : (tensor<2xf32>) -> tensor<4xf32>
+    %0 = "stablehlo.all_gather"(%arg0) <{all_gather_dim = 2 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = #stablehlo.replica_group_mesh_axes<mesh = @grid, axes = [#stablehlo.axis_ref<name = "r">]>, use_global_device_ids}> : (tensor<2x3x4xf32>) -> tensor<2x3x8xf32>
+    %1 = "stablehlo.all_gather"(%0) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = dense<[[0, 2], [1, 3], [4, 6], [5, 7]]> : tensor<4x2xi64>, use_global_device_ids}> : (tensor<2x3x8xf32>) -> tensor<4x3x8xf32>
+    %2 = "stablehlo.all_gather"(%arg1) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 3, type = 1>, replica_groups = #stablehlo.replica_group_mesh_axes<mesh = #sdy.mesh<["k"=2]>, axes = [#stablehlo.axis_ref<name = "k">]>, use_global_device_ids}> : (tensor<2xf32>) -> tensor<4xf32>
     return %1, %2 : tensor<4x3x8xf32>, tensor<4xf32>
   }
 }
@@ -131,7 +131,7 @@ module {
     %0 = stablehlo.reshape %arg0 : (tensor<2x2x3x6xf32>) -> tensor<2x2x3x1x2x3xf32>
     %1 = stablehlo.transpose %0, dims = [2, 4, 0, 1, 3, 5] : (tensor<2x2x3x1x2x3xf32>) -> tensor<3x2x2x2x1x3xf32>
     %2 = stablehlo.reshape %1 : (tensor<3x2x2x2x1x3xf32>) -> tensor<6x2x2x1x3xf32>
-    %3 = "stablehlo.all_to_all"(%2) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, concat_dimension = 0 : i64, replica_groups = #stablehlo.replica_group_mesh_axes<mesh = @grid, axes = [#sdy<axis_ref"c">, #sdy<axis_ref"r">]>, split_count = 6 : i64, split_dimension = 0 : i64}> : (tensor<6x2x2x1x3xf32>) -> tensor<6x2x2x1x3xf32>
+    %3 = "stablehlo.all_to_all"(%2) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, concat_dimension = 0 : i64, replica_groups = #stablehlo.replica_group_mesh_axes<mesh = @grid, axes = [#stablehlo.axis_ref<name = "c">, #stablehlo.axis_ref<name = "r">]>, split_count = 6 : i64, split_dimension = 0 : i64}> : (tensor<6x2x2x1x3xf32>) -> tensor<6x2x2x1x3xf32>
     %4 = stablehlo.reshape %3 : (tensor<6x2x2x1x3xf32>) -> tensor<3x2x2x2x1x3xf32>
     %5 = stablehlo.transpose %4, dims = [0, 2, 1, 3, 4, 5] : (tensor<3x2x2x2x1x3xf32>) -> tensor<3x2x2x2x1x3xf32>
     %6 = stablehlo.reshape %5 : (tensor<3x2x2x2x1x3xf32>) -> tensor<6x4x1x3xf32>

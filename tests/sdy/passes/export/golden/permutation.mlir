@@ -11,10 +11,10 @@ module {
   sdy.mesh @grid_reversed = <["x"=2, "y"=4], device_ids=[3, 2, 1, 0, 7, 6, 5, 4]>
   sdy.mesh @grid = <["x"=2, "y"=4]>
   func.func @main(%arg0: tensor<8x12xf32> {sdy.sharding = #sdy.sharding<@grid, [{"y"}, {"x"}]>}) -> tensor<8x12xf32> {
-    %0 = sdy.reshard %arg0 <@grid_reversed, [{"y"}, {"x"}]> : tensor<8x12xf32>
-    %1 = stablehlo.reverse %0, dims = [0] {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"y"}, {"x"}]>]>} : tensor<8x12xf32>
-    %2 = sdy.reshard %1 <@grid_reversed, [{"y"}, {"x"}]> : tensor<8x12xf32>
-    %3 = stablehlo.reverse %2, dims = [0] {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"y"}, {"x"}]>]>} : tensor<8x12xf32>
+    %0 = stablehlo.reverse %arg0, dims = [0] {sdy.sharding = #sdy.sharding_per_value<[<@grid_reversed, [{"y"}, {"x"}]>]>} : tensor<8x12xf32>
+    %1 = sdy.reshard %0 <@grid, [{"y"}, {"x"}]> : tensor<8x12xf32>
+    %2 = stablehlo.reverse %1, dims = [0] {sdy.sharding = #sdy.sharding_per_value<[<@grid_reversed, [{"y"}, {"x"}]>]>} : tensor<8x12xf32>
+    %3 = sdy.reshard %2 <@grid, [{"y"}, {"x"}]> : tensor<8x12xf32>
     return %3 : tensor<8x12xf32>
   }
 }
@@ -57,14 +57,14 @@ module {
     %cst_0 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
     %1 = stablehlo.pad %0, %cst_0, low = [0, 0], high = [1, 0], interior = [0, 0] {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"x", "y":(1)2}, {}]>]>} : (tensor<7x12xf32>, tensor<f32>) -> tensor<8x12xf32>
     %2 = sdy.manual_computation(%1) in_shardings=[<@grid, [{"x", "y":(1)2}, {}]>] out_shardings=[<@grid, [{"x", "y":(1)2}, {}]>] manual_axes={"x", "y"} (%arg1: tensor<2x12xf32>) {
-      %8 = stablehlo.slice %arg1 [1:2, 0:12] {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}, {}]>]>} : (tensor<2x12xf32>) -> tensor<1x12xf32>
-      %9 = "stablehlo.collective_permute"(%8) <{source_target_pairs = dense<[[0, 2], [1, 3], [2, 4], [3, 5], [4, 6], [5, 7]]> : tensor<6x2xi64>}> {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}, {}]>]>} : (tensor<1x12xf32>) -> tensor<1x12xf32>
+      %8 = "stablehlo.collective_permute"(%arg1) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[0, 2], [1, 3], [2, 4], [3, 5], [4, 6], [5, 7]]> : tensor<6x2xi64>}> {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}, {}]>]>} : (tensor<2x12xf32>) -> tensor<2x12xf32>
+      %9 = stablehlo.slice %8 [1:2, 0:12] {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}, {}]>]>} : (tensor<2x12xf32>) -> tensor<1x12xf32>
       %10 = stablehlo.slice %arg1 [0:1, 0:12] {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}, {}]>]>} : (tensor<2x12xf32>) -> tensor<1x12xf32>
       %11 = stablehlo.concatenate %9, %10, dim = 0 {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}, {}]>]>} : (tensor<1x12xf32>, tensor<1x12xf32>) -> tensor<2x12xf32>
       sdy.return %11 : tensor<2x12xf32>
     } : (tensor<8x12xf32>) -> tensor<8x12xf32>
-    %3 = sdy.reshard %2 <@grid_reversed, [{"x", "y":(1)2}, {}]> : tensor<8x12xf32>
-    %4 = stablehlo.reverse %3, dims = [0, 1] {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"x", "y":(1)2}, {}]>]>} : tensor<8x12xf32>
+    %3 = stablehlo.reverse %2, dims = [0, 1] {sdy.sharding = #sdy.sharding_per_value<[<@grid_reversed, [{"x", "y":(1)2}, {}]>]>} : tensor<8x12xf32>
+    %4 = sdy.reshard %3 <@grid, [{"x", "y":(1)2}, {}]> : tensor<8x12xf32>
     %5 = stablehlo.slice %4 [0:7, 0:12] {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"x", "y":(1)2}, {}]>]>} : (tensor<8x12xf32>) -> tensor<7x12xf32>
     %6 = sdy.reshard %5 <@grid, [{}, {}]> : tensor<7x12xf32>
     %7 = stablehlo.pad %6, %cst, low = [0, 0], high = [1, 0], interior = [0, 0] : (tensor<7x12xf32>, tensor<f32>) -> tensor<8x12xf32>
@@ -90,11 +90,15 @@ module {
     %c = stablehlo.constant dense<0> : tensor<i32>
     %1 = stablehlo.pad %0, %c, low = [0], high = [2], interior = [0] {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"y"}]>]>} : (tensor<6xi32>, tensor<i32>) -> tensor<8xi32>
     %2 = sdy.manual_computation(%1) in_shardings=[<@grid, [{"y"}]>] out_shardings=[<@grid, [{"y"}]>] manual_axes={"y"} (%arg1: tensor<2xi32>) {
-      %7 = "stablehlo.collective_permute"(%arg1) <{source_target_pairs = dense<[[0, 1], [1, 2], [2, 3]]> : tensor<3x2xi64>}> {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}]>]>} : (tensor<2xi32>) -> tensor<2xi32>
-      sdy.return %7 : tensor<2xi32>
+      %7 = "stablehlo.collective_permute"(%arg1) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[0, 1], [1, 2], [2, 3], [4, 5], [5, 6], [6, 7]]> : tensor<6x2xi64>}> {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}]>]>} : (tensor<2xi32>) -> tensor<2xi32>
+      %8 = "stablehlo.collective_permute"(%arg1) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, source_target_pairs = dense<[[0, 2], [1, 3], [4, 6], [5, 7]]> : tensor<4x2xi64>}> {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}]>]>} : (tensor<2xi32>) -> tensor<2xi32>
+      %9 = stablehlo.slice %8 [2:2] {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}]>]>} : (tensor<2xi32>) -> tensor<0xi32>
+      %10 = stablehlo.slice %7 [0:2] {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}]>]>} : (tensor<2xi32>) -> tensor<2xi32>
+      %11 = stablehlo.concatenate %9, %10, dim = 0 {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}]>]>} : (tensor<0xi32>, tensor<2xi32>) -> tensor<2xi32>
+      sdy.return %11 : tensor<2xi32>
     } : (tensor<8xi32>) -> tensor<8xi32>
-    %3 = sdy.reshard %2 <@grid_reversed, [{"y"}]> : tensor<8xi32>
-    %4 = stablehlo.reverse %3, dims = [0] {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"y"}]>]>} : tensor<8xi32>
+    %3 = stablehlo.reverse %2, dims = [0] {sdy.sharding = #sdy.sharding_per_value<[<@grid_reversed, [{"y"}]>]>} : tensor<8xi32>
+    %4 = sdy.reshard %3 <@grid, [{"y"}]> : tensor<8xi32>
     %5 = stablehlo.slice %4 [0:6] {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"y"}]>]>} : (tensor<8xi32>) -> tensor<6xi32>
     %6 = sdy.all_gather [{"y"}] %5 out_sharding=<@grid, [{}]> : tensor<6xi32>
     return %6 : tensor<6xi32>
@@ -112,14 +116,25 @@ func.func @main(%a: tensor<8xi32> {sdy.sharding = #sdy.sharding<@grid, [{"y"}]>}
 }
 // GIVES
 module {
+  sdy.mesh @grid_reversed = <["x"=2, "y"=4], device_ids=[3, 2, 1, 0, 7, 6, 5, 4]>
   sdy.mesh @grid = <["x"=2, "y"=4]>
   func.func @main(%arg0: tensor<8xi32> {sdy.sharding = #sdy.sharding<@grid, [{"y"}]>}) -> tensor<5xi32> {
     %0 = stablehlo.slice %arg0 [0:5] {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"y"}]>]>} : (tensor<8xi32>) -> tensor<5xi32>
-    %1 = sdy.reshard %0 <@grid, [{}]> : tensor<5xi32>
-    %2 = stablehlo.reverse %1, dims = [0] {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}]>]>} : tensor<5xi32>
-    %3 = sdy.reshard %2 <@grid, [{"y"}]> : tensor<5xi32>
-    %4 = sdy.all_gather [{"y"}] %3 out_sharding=<@grid, [{}]> : tensor<5xi32>
-    return %4 : tensor<5xi32>
+    %c = stablehlo.constant dense<0> : tensor<i32>
+    %1 = stablehlo.pad %0, %c, low = [0], high = [3], interior = [0] {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"y"}]>]>} : (tensor<5xi32>, tensor<i32>) -> tensor<8xi32>
+    %2 = sdy.manual_computation(%1) in_shardings=[<@grid, [{"y"}]>] out_shardings=[<@grid, [{"y"}]>] manual_axes={"y"} (%arg1: tensor<2xi32>) {
+      %7 = "stablehlo.collective_permute"(%arg1) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[0, 1], [1, 2], [2, 3], [4, 5], [5, 6], [6, 7]]> : tensor<6x2xi64>}> {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}]>]>} : (tensor<2xi32>) -> tensor<2xi32>
+      %8 = "stablehlo.collective_permute"(%arg1) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, source_target_pairs = dense<[[0, 2], [1, 3], [4, 6], [5, 7]]> : tensor<4x2xi64>}> {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}]>]>} : (tensor<2xi32>) -> tensor<2xi32>
+      %9 = stablehlo.slice %8 [1:2] {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}]>]>} : (tensor<2xi32>) -> tensor<1xi32>
+      %10 = stablehlo.slice %7 [0:1] {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}]>]>} : (tensor<2xi32>) -> tensor<1xi32>
+      %11 = stablehlo.concatenate %9, %10, dim = 0 {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{}]>]>} : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+      sdy.return %11 : tensor<2xi32>
+    } : (tensor<8xi32>) -> tensor<8xi32>
+    %3 = stablehlo.reverse %2, dims = [0] {sdy.sharding = #sdy.sharding_per_value<[<@grid_reversed, [{"y"}]>]>} : tensor<8xi32>
+    %4 = sdy.reshard %3 <@grid, [{"y"}]> : tensor<8xi32>
+    %5 = stablehlo.slice %4 [0:5] {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"y"}]>]>} : (tensor<8xi32>) -> tensor<5xi32>
+    %6 = sdy.all_gather [{"y"}] %5 out_sharding=<@grid, [{}]> : tensor<5xi32>
+    return %6 : tensor<5xi32>
   }
 }
 
@@ -137,10 +152,10 @@ module {
   sdy.mesh @line = <["x"=3]>
   sdy.mesh @enil = <["x"=3], device_ids=[2, 1, 0]>
   func.func @main(%arg0: tensor<9xf32> {sdy.sharding = #sdy.sharding<@line, [{"x"}]>}, %arg1: tensor<9xf32> {sdy.sharding = #sdy.sharding<@enil, [{"x"}]>}) -> (tensor<9xf32>, tensor<9xf32>) {
-    %0 = sdy.reshard %arg0 <@enil, [{"x"}]> : tensor<9xf32>
-    %1 = stablehlo.reverse %0, dims = [0] {sdy.sharding = #sdy.sharding_per_value<[<@line, [{"x"}]>]>} : tensor<9xf32>
-    %2 = sdy.reshard %arg1 <@line, [{"x"}]> : tensor<9xf32>
-    %3 = stablehlo.reverse %2, dims = [0] {sdy.sharding = #sdy.sharding_per_value<[<@enil, [{"x"}]>]>} : tensor<9xf32>
+    %0 = stablehlo.reverse %arg0, dims = [0] {sdy.sharding = #sdy.sharding_per_value<[<@enil, [{"x"}]>]>} : tensor<9xf32>
+    %1 = sdy.reshard %0 <@line, [{"x"}]> : tensor<9xf32>
+    %2 = stablehlo.reverse %arg1, dims = [0] {sdy.sharding = #sdy.sharding_per_value<[<@line, [{"x"}]>]>} : tensor<9xf32>
+    %3 = sdy.reshard %2 <@enil, [{"x"}]> : tensor<9xf32>
     return %1, %3 : tensor<9xf32>, tensor<9xf32>
   }
 }

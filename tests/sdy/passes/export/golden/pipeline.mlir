@@ -15,14 +15,13 @@ func.func @main(%x: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@grid, [{"x"
 }
 // GIVES
 module {
-  sdy.mesh @grid = <["x"=2, "y"=4]>
-  func.func @main(%arg0: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@grid, [{"x"}, {}]>}, %arg1: tensor<32x64xf32> {sdy.sharding = #sdy.sharding<@grid, [{}, {"y"}]>}, %arg2: tensor<64x6xf32> {sdy.sharding = #sdy.sharding<@grid, [{"y"}, {"x"}]>}) -> (tensor<16x6xf32> {sdy.sharding = #sdy.sharding<@grid, [{"x"}, {}]>}) {
-    %0 = stablehlo.dot %arg0, %arg1 {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"x"}, {"y"}]>]>} : (tensor<16x32xf32>, tensor<32x64xf32>) -> tensor<16x64xf32>
-    %1 = sdy.constant {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"x"}, {"y"}]>]>} dense<0.000000e+00> : tensor<16x64xf32>
-    %2 = stablehlo.maximum %0, %1 {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"x"}, {"y"}]>]>} : tensor<16x64xf32>
-    %3 = stablehlo.add %2, %1 {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"x"}, {"y"}]>]>} : tensor<16x64xf32>
-    %4 = sdy.reshard %3 <@grid, [{"x"}, {"y"}]> : tensor<16x64xf32>
-    %5 = stablehlo.dot %4, %arg2 {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"x"}, {}]>]>} : (tensor<16x64xf32>, tensor<64x6xf32>) -> tensor<16x6xf32>
+  func.func @main(%arg0: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<mesh<["x"=2, "y"=4]>, [{"x"}, {}]>}, %arg1: tensor<32x64xf32> {sdy.sharding = #sdy.sharding<mesh<["x"=2, "y"=4]>, [{}, {"y"}]>}, %arg2: tensor<64x6xf32> {sdy.sharding = #sdy.sharding<mesh<["x"=2, "y"=4]>, [{"y"}, {"x"}]>}) -> (tensor<16x6xf32> {sdy.sharding = #sdy.sharding<mesh<["x"=2, "y"=4]>, [{"x"}, {}]>}) {
+    %0 = stablehlo.dot %arg0, %arg1 {sdy.sharding = #sdy.sharding_per_value<[<mesh<["x"=2, "y"=4]>, [{"x"}, {"y"}]>]>} : (tensor<16x32xf32>, tensor<32x64xf32>) -> tensor<16x64xf32>
+    %1 = sdy.constant {sdy.sharding = #sdy.sharding_per_value<[<mesh<["x"=2, "y"=4]>, [{"x"}, {"y"}]>]>} dense<0.000000e+00> : tensor<16x64xf32>
+    %2 = stablehlo.maximum %0, %1 {sdy.sharding = #sdy.sharding_per_value<[<mesh<["x"=2, "y"=4]>, [{"x"}, {"y"}]>]>} : tensor<16x64xf32>
+    %3 = stablehlo.add %2, %1 {sdy.sharding = #sdy.sharding_per_value<[<mesh<["x"=2, "y"=4]>, [{"x"}, {"y"}]>]>} : tensor<16x64xf32>
+    %4 = sdy.reshard %3 <mesh<["x"=2, "y"=4]>, [{"x"}, {"y"}]> : tensor<16x64xf32>
+    %5 = stablehlo.dot %4, %arg2 {sdy.sharding = #sdy.sharding_per_value<[<mesh<["x"=2, "y"=4]>, [{"x"}, {}]>]>} : (tensor<16x64xf32>, tensor<64x6xf32>) -> tensor<16x6xf32>
     return %5 : tensor<16x6xf32>
   }
 }
@@ -44,15 +43,14 @@ func.func @main(%x: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@grid, [{"x"
 }
 // GIVES
 module {
-  sdy.mesh @grid = <["x"=2, "y"=4]>
-  func.func @main(%arg0: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@grid, [{"x"}, {}]>}, %arg1: tensor<32x64xf32> {sdy.sharding = #sdy.sharding<@grid, [{}, {"y"}]>}, %arg2: tensor<64x6xf32> {sdy.sharding = #sdy.sharding<@grid, [{"y"}, {"x"}]>}) -> (tensor<16x6xf32> {sdy.sharding = #sdy.sharding<@grid, [{"x"}, {}]>}) {
-    %0 = stablehlo.dot %arg0, %arg1 {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"x"}, {"y"}]>]>} : (tensor<16x32xf32>, tensor<32x64xf32>) -> tensor<16x64xf32>
-    %1 = sdy.constant {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"x"}, {"y"}]>]>} dense<0.000000e+00> : tensor<16x64xf32>
-    %2 = stablehlo.maximum %0, %1 {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"x"}, {"y"}]>]>} : tensor<16x64xf32>
-    %3 = stablehlo.add %2, %1 {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"x"}, {"y"}]>]>} : tensor<16x64xf32>
-    %4 = sdy.all_gather [{}, {"x"}] %arg2 out_sharding=<@grid, [{"y"}, {}]> : tensor<64x6xf32>
-    %5 = stablehlo.dot %3, %4 {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"x"}, {}]>]>} : (tensor<16x64xf32>, tensor<64x6xf32>) -> tensor<16x6xf32>
-    %6 = sdy.all_reduce {"y"} %5 out_sharding=<@grid, [{"x"}, {}]> : tensor<16x6xf32>
+  func.func @main(%arg0: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<mesh<["x"=2, "y"=4]>, [{"x"}, {}]>}, %arg1: tensor<32x64xf32> {sdy.sharding = #sdy.sharding<mesh<["x"=2, "y"=4]>, [{}, {"y"}]>}, %arg2: tensor<64x6xf32> {sdy.sharding = #sdy.sharding<mesh<["x"=2, "y"=4]>, [{"y"}, {"x"}]>}) -> (tensor<16x6xf32> {sdy.sharding = #sdy.sharding<mesh<["x"=2, "y"=4]>, [{"x"}, {}]>}) {
+    %0 = stablehlo.dot %arg0, %arg1 {sdy.sharding = #sdy.sharding_per_value<[<mesh<["x"=2, "y"=4]>, [{"x"}, {"y"}]>]>} : (tensor<16x32xf32>, tensor<32x64xf32>) -> tensor<16x64xf32>
+    %1 = sdy.constant {sdy.sharding = #sdy.sharding_per_value<[<mesh<["x"=2, "y"=4]>, [{"x"}, {"y"}]>]>} dense<0.000000e+00> : tensor<16x64xf32>
+    %2 = stablehlo.maximum %0, %1 {sdy.sharding = #sdy.sharding_per_value<[<mesh<["x"=2, "y"=4]>, [{"x"}, {"y"}]>]>} : tensor<16x64xf32>
+    %3 = stablehlo.add %2, %1 {sdy.sharding = #sdy.sharding_per_value<[<mesh<["x"=2, "y"=4]>, [{"x"}, {"y"}]>]>} : tensor<16x64xf32>
+    %4 = sdy.all_gather [{}, {"x"}] %arg2 out_sharding=<mesh<["x"=2, "y"=4]>, [{"y"}, {}]> : tensor<64x6xf32>
+    %5 = stablehlo.dot %3, %4 {sdy.sharding = #sdy.sharding_per_value<[<mesh<["x"=2, "y"=4]>, [{"x"}, {}]>]>} : (tensor<16x64xf32>, tensor<64x6xf32>) -> tensor<16x6xf32>
+    %6 = sdy.all_reduce {"y"} %5 out_sharding=<mesh<["x"=2, "y"=4]>, [{"x"}, {}]> : tensor<16x6xf32>
     return %6 : tensor<16x6xf32>
   }
 }
@@ -104,14 +102,13 @@ func.func @main(%x: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@grid, [{"x"
 }
 // GIVES
 module {
-  sdy.mesh @grid = <["x"=2, "y"=4]>
-  func.func @main(%arg0: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@grid, [{"x"}, {}]>}, %arg1: tensor<32x64xf32> {sdy.sharding = #sdy.sharding<@grid, [{}, {"y"}]>}, %arg2: tensor<64x6xf32> {sdy.sharding = #sdy.sharding<@grid, [{"y"}, {"x"}]>}) -> (tensor<16x6xf32> {sdy.sharding = #sdy.sharding<@grid, [{"x"}, {"y"}]>}) {
-    %0 = stablehlo.dot %arg0, %arg1 {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"x"}, {"y"}]>]>} : (tensor<16x32xf32>, tensor<32x64xf32>) -> tensor<16x64xf32>
-    %1 = sdy.constant {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"x"}, {"y"}]>]>} dense<0.000000e+00> : tensor<16x64xf32>
-    %2 = stablehlo.maximum %0, %1 {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"x"}, {"y"}]>]>} : tensor<16x64xf32>
-    %3 = stablehlo.add %2, %1 {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"x"}, {"y"}]>]>} : tensor<16x64xf32>
-    %4 = sdy.reshard %3 <@grid, [{"x"}, {"y"}]> : tensor<16x64xf32>
-    %5 = stablehlo.dot %4, %arg2 {sdy.sharding = #sdy.sharding_per_value<[<@grid, [{"x"}, {}]>]>} : (tensor<16x64xf32>, tensor<64x6xf32>) -> tensor<16x6xf32>
+  func.func @main(%arg0: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<mesh<["x"=2, "y"=4]>, [{"x"}, {}]>}, %arg1: tensor<32x64xf32> {sdy.sharding = #sdy.sharding<mesh<["x"=2, "y"=4]>, [{}, {"y"}]>}, %arg2: tensor<64x6xf32> {sdy.sharding = #sdy.sharding<mesh<["x"=2, "y"=4]>, [{"y"}, {"x"}]>}) -> (tensor<16x6xf32> {sdy.sharding = #sdy.sharding<mesh<["x"=2, "y"=4]>, [{"x"}, {"y"}]>}) {
+    %0 = stablehlo.dot %arg0, %arg1 {sdy.sharding = #sdy.sharding_per_value<[<mesh<["x"=2, "y"=4]>, [{"x"}, {"y"}]>]>} : (tensor<16x32xf32>, tensor<32x64xf32>) -> tensor<16x64xf32>
+    %1 = sdy.constant {sdy.sharding = #sdy.sharding_per_value<[<mesh<["x"=2, "y"=4]>, [{"x"}, {"y"}]>]>} dense<0.000000e+00> : tensor<16x64xf32>
+    %2 = stablehlo.maximum %0, %1 {sdy.sharding = #sdy.sharding_per_value<[<mesh<["x"=2, "y"=4]>, [{"x"}, {"y"}]>]>} : tensor<16x64xf32>
+    %3 = stablehlo.add %2, %1 {sdy.sharding = #sdy.sharding_per_value<[<mesh<["x"=2, "y"=4]>, [{"x"}, {"y"}]>]>} : tensor<16x64xf32>
+    %4 = sdy.reshard %3 <mesh<["x"=2, "y"=4]>, [{"x"}, {"y"}]> : tensor<16x64xf32>
+    %5 = stablehlo.dot %4, %arg2 {sdy.sharding = #sdy.sharding_per_value<[<mesh<["x"=2, "y"=4]>, [{"x"}, {}]>]>} : (tensor<16x64xf32>, tensor<64x6xf32>) -> tensor<16x6xf32>
     return %5 : tensor<16x6xf32>
   }
 }

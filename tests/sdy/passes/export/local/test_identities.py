@@ -20,7 +20,7 @@ def test_least_and_greatest_floats(name: str) -> None:
     width = FORMATS[name].width
     finite = []
     for kind, sign in (("maximum", -1), ("minimum", 1)):
-        found = identity(f"stablehlo.{kind}", FloatType(name))
+        found = identity(f"stablehlo.{kind}", FloatType(name), exact=False)
         assert found is not None
         bits = int.from_bytes(found.data, "little")
         value = value_of(bits, name)
@@ -46,3 +46,32 @@ def test_identities() -> None:
     assert bits("maximum", IntegerType(8)) == 0x80
     assert bits("minimum", IntegerType(16)) == 0x7FFF
     assert identity("stablehlo.maximum", ComplexType(FloatType("f32"))) is None
+    assert bits("maximum", IntegerType(8, "u")) == 0
+    assert bits("minimum", IntegerType(8, "u")) == 0xFF
+    assert bits("and", IntegerType(16)) == 0xFFFF
+    assert bits("xor", IntegerType(16)) == 0
+    assert identity("stablehlo.divide", FloatType("f32")) is None
+
+
+def test_identities_of_shardy_are_no_identities() -> None:
+    def bits(name: str, element: IntegerType) -> int:
+        found = identity(f"stablehlo.{name}", element, exact=False)
+        assert found is not None
+        return int.from_bytes(found.data, "little")
+
+    assert bits("maximum", IntegerType(8, "u")) == 0x80
+    assert bits("and", IntegerType(16)) == 1
+
+
+@pytest.mark.parametrize("name", ["f32", "f16", "bf16", "f64", "f8E5M2"])
+def test_infinity_is_the_least_of_all(name: str) -> None:
+    for kind, expected in (("maximum", -math.inf), ("minimum", math.inf)):
+        found = identity(f"stablehlo.{kind}", FloatType(name))
+        assert found is not None
+        assert value_of(int.from_bytes(found.data, "little"), name) == expected
+
+
+def test_formats_without_infinity_have_their_least_number() -> None:
+    found = identity("stablehlo.maximum", FloatType("f8E4M3FN"))
+    assert found is not None
+    assert value_of(int.from_bytes(found.data, "little"), "f8E4M3FN") == -448
