@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from emu.mlir.attributes import BoolAttr, IntegerAttr, StringAttr
@@ -144,7 +145,22 @@ def _partition(module: Operation, passes: str, probed: bool) -> Partitioned:
         )
     )
     run_passes(local, "sdy-drop-sharding-and-mesh")  # the only one that is verified behind
+    _check_local(local, (inputs, outputs))
     return Partitioned(whole, local, inputs, outputs, count, operations, made, probes)
+
+
+def _check_local(local: Operation, placements: Sequence[Sequence[Placement]]) -> None:
+    """Raise an error where passes left a program that is not one device's."""
+    type_ = function_type(main_function(local))
+    for kind, types, each in zip(
+        ("input", "result"), (type_.inputs, type_.results), placements, strict=True
+    ):
+        for index, (found, placement) in enumerate(zip(types, each, strict=True)):
+            if _shape(found) != placement.local_shape:
+                raise ExecutionError(
+                    f"passes must make the program of one device, whose {kind} {index} has the shape "
+                    f"{list(placement.local_shape)}, but they leave {found}"
+                )
 
 
 def _split(passes: str) -> tuple[list[Pass], list[Pass]]:
