@@ -14,7 +14,6 @@ from pathlib import Path
 
 import emu.sdy
 import emu.stablehlo.compiled.families  # registers the steps
-import emu.stablehlo.reference
 from emu.stablehlo.compiled import collectives, forms, units, views
 from emu.stablehlo.compiled.fusion import operations, values
 from emu.stablehlo.dialect import SPECS
