@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -17,7 +17,7 @@ from emu.sdy.execution.trace import Recorder, Values
 from emu.sdy.provenance.names import without_name
 from emu.stablehlo.reference.devices import SingleDevice
 from emu.stablehlo.reference.dtypes import is_complex, is_float
-from emu.stablehlo.reference.scope import HANDLERS, Program, Scope, callee
+from emu.stablehlo.reference.scope import HANDLERS, CustomCall, Program, Scope, callee
 from emu.stablehlo.reference.values import Array
 
 _ROUNDINGS = {2: 16, 1: 4}
@@ -206,15 +206,26 @@ _ADDING = {
 """Operations that may cancel: their error is measured by the magnitude of what they add up."""
 
 
-def compare_values(program: Partitioned, whole: Recorder, per_device: Sequence[Values]) -> Verdict:
+def compare_values(
+    program: Partitioned,
+    whole: Recorder,
+    per_device: Sequence[Values],
+    custom_calls: Mapping[str, CustomCall] | None = None,
+) -> Verdict:
     """Compare what every operation computes.
 
     What an operation should give is computed from the operands that the devices have, as far as they
     are known, so that neither rounding nor an error before it is reported again. An operation that was
     made into several is compared after the last one that has its type: where partial sums are added
     up, after the sum.
+
+    Args:
+        program: The partitioned program.
+        whole: Values of the whole program.
+        per_device: What the probes of each device saw.
+        custom_calls: Functions by the name of their target. Default: none.
     """
-    comparison = _Comparison(program, whole, per_device)
+    comparison = _Comparison(program, whole, per_device, custom_calls or {})
     found: list[Comparison | float] = []
     for number, op in program.operations.items():
         found += comparison.compare(number, op)
@@ -224,8 +235,15 @@ def compare_values(program: Partitioned, whole: Recorder, per_device: Sequence[V
 class _Comparison:
     """Values of the whole and of the partitioned program, by operations of the whole one."""
 
-    def __init__(self, program: Partitioned, whole: Recorder, per_device: Sequence[Values]) -> None:
+    def __init__(
+        self,
+        program: Partitioned,
+        whole: Recorder,
+        per_device: Sequence[Values],
+        custom_calls: Mapping[str, CustomCall],
+    ) -> None:
         self.program = program
+        self.custom_calls = custom_calls
         self.whole = whole
         self.per_device = per_device
         self.numbers = {op: number for number, op in program.operations.items()}
@@ -283,7 +301,7 @@ class _Comparison:
                 return [_Expected(value, length, is_exact=False) for value in seen]
             operands.append(found[0])
             is_known &= found[1]
-        scope = Scope(Program(self.program.whole, SingleDevice(), {}))
+        scope = Scope(Program(self.program.whole, SingleDevice(), self.custom_calls))
         with np.errstate(all="ignore"):
             expected = HANDLERS[op.name](op, operands, scope)
             scales: Sequence[Array | None] = [None] * len(expected)

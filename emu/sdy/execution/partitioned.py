@@ -40,6 +40,7 @@ PROBE = "emu.probe"
 NUMBER = "emu.number"
 """Their attribute that holds the number of the probe."""
 
+_PADDING = {"stablehlo.pad", "stablehlo.slice"}
 _COMPUTING = {"sdy.manual_computation", "sdy.named_computation"}
 
 
@@ -212,10 +213,9 @@ def _insert_probes(module: Operation, operations: dict[int, Operation]) -> dict[
 
 
 def _probe(module: Operation, value: Value, origin: int, op: Operation) -> Probe | None:
-    index = _origin(value, origin)
+    index = _origin(value, origin, op.name)
     # What is still to be added up is only part of a value.
-    is_partial = any(user.name in _REDUCING for user in value.users)
-    if index is None or is_partial or index >= len(op.results) or op.name in _WITH_BODIES:
+    if index is None or _is_partial(value) or index >= len(op.results) or op.name in _WITH_BODIES:
         return None
     placement = _result_placement(module, value)
     if placement is None or placement.type.shape != _shape(op.results[index].type):
@@ -223,11 +223,19 @@ def _probe(module: Operation, value: Value, origin: int, op: Operation) -> Probe
     return Probe(origin, index, placement)
 
 
+def _is_partial(value: Value) -> bool:
+    """Return whether a value is still to be reduced, perhaps after it is sliced."""
+    return any(
+        user.name in _REDUCING or (user.name == "sdy.all_slice" and _is_partial(user.result))
+        for user in value.users
+    )
+
+
 def _shape(type_: Type) -> object:
     return type_.shape if isinstance(type_, TensorType) else None
 
 
-def _origin(value: Value, origin: int) -> int | None:
+def _origin(value: Value, origin: int, name: str) -> int | None:
     """Return which result of the whole program's operation a value stands for.
 
     An operation of sdy stands for its operand's; others of another name than the whole program's
@@ -235,7 +243,9 @@ def _origin(value: Value, origin: int) -> int | None:
     """
     while isinstance(value, OpResult) and whole_number(value.owner.location) == origin:
         op = value.owner
-        if op.name.startswith("sdy.") and len(op.operands) == 1 and op.name not in _COMPUTING:
+        is_step = op.name.startswith("sdy.") and len(op.operands) == 1 and op.name not in _COMPUTING
+        # Passes add padding to results, and remove it, at the same location.
+        if is_step or (op.name in _PADDING and op.name != name):
             value = op.operands[0]
         else:
             return value.index

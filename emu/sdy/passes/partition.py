@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from emu.sdy.passes.base import Pass, Pipeline
 from emu.sdy.passes.chlo.legalization import ChloLegalizeToStablehlo
+from emu.sdy.passes.export.barriers import ResolvePropagationBarriers
 from emu.sdy.passes.export.collectives import ReshardToCollectives
 from emu.sdy.passes.export.local.conversion import ConvertGlobalToLocal
 from emu.sdy.passes.export.padding import PadForDivisibility
@@ -13,6 +14,7 @@ from emu.sdy.passes.export.permutation.resolution import ResolvePermutationFacto
 from emu.sdy.passes.export.reshards.insertion import InsertExplicitReshards
 from emu.sdy.passes.export.single_device import ResolveSingleDeviceSharding
 from emu.sdy.passes.export.unevenness import ResolveUnevenShards
+from emu.sdy.passes.export.unknown import ReplicateUnknownCalls
 from emu.sdy.passes.generic import Canonicalize
 from emu.sdy.passes.pipelines import PropagationPipeline
 
@@ -23,7 +25,7 @@ class PartitionPipeline(Pipeline, name="emu-partition-pipeline"):
     The order matters. CHLO is lowered first, since shardings do not propagate through
     it. Permutation factors are resolved by reshards, so that comes before reshards
     become collectives. Padding comes before the collectives are simplified, which could
-    not be padded then. Shardy has these passes but ``emu-resolve-uneven-shards``, and no
+    not be padded then. Shardy has these passes but those named ``emu-…``, and no
     pipeline of them.
 
     Attributes:
@@ -42,7 +44,9 @@ class PartitionPipeline(Pipeline, name="emu-partition-pipeline"):
         return [
             ChloLegalizeToStablehlo(),
             PropagationPipeline(conservative_propagation=self.conservative_propagation),
+            ResolvePropagationBarriers(),
             InsertExplicitReshards(enable_full_version=True),
+            ReplicateUnknownCalls(),
             ResolvePermutationFactors(enable_halo_exchange=self.enable_halo_exchange),
             ResolveUnevenShards(),
             ReshardToCollectives(),

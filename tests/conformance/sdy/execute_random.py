@@ -154,7 +154,7 @@ def difference(module: Operation, seed: int, passes: str) -> str | None:
         placement.assemble([found[i] for found, _ in per_device], range(count))
         for i, placement in enumerate(program.results)
     ]
-    verdict = compare_values(program, recorder, [values for _, values in per_device])
+    verdict = compare_values(program, recorder, [values for _, values in per_device], CALLS)
     verdict = verdict if verdict.findings else compare_results(program, expected, results)
     if verdict.findings:
         return str(verdict.findings[0])

@@ -19,8 +19,9 @@ such dimensions whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
+from emu.mlir.attributes import Attribute
 from emu.mlir.diagnostics import Location, PassFailed
 from emu.mlir.forms import I32
 from emu.mlir.ir import Operation, Region, Value
@@ -30,7 +31,7 @@ from emu.mlir.types import TensorType, Type, is_static_tensor
 from emu.sdy.dialect.attributes import AllToAllParamList, ListOfAxisRefLists, TensorSharding
 from emu.sdy.dialect.functions import func_result_sharding, function_type
 from emu.sdy.dialect.meshes import find_mesh, get_mesh
-from emu.sdy.dialect.shardings import get_sharding, set_sharding, shardable_value
+from emu.sdy.dialect.shardings import get_sharding, set_sharding
 from emu.sdy.passes.base import FunctionPass, Session
 from emu.sdy.passes.builder import Builder, tensor
 from emu.sdy.passes.export.permutation.locality import is_local_reshape, is_local_slice_dim
@@ -85,6 +86,9 @@ class _Padder:
         self._session = session
         self._zero_padded: set[Value] = set()
         self._new: list[Operation] = []
+        self._made: set[Operation] = set()
+        self._before: dict[Value, Type] = {}
+        self._arguments: dict[Value, TensorSharding] = {}
         self.conversion = TypeConversion(self._even_type_of)
         self._patterns: dict[str, Callable[[Operation, list[Value]], None]] = {
             "sdy.all_slice": self._pad_all_slice,
@@ -93,6 +97,8 @@ class _Padder:
             "sdy.reduce_scatter": self._pad_all_slice,
             "stablehlo.slice": self._pad_slice,
             "stablehlo.convolution": self._pad_convolution,
+            "stablehlo.dynamic_slice": self._pad_whole_slices,
+            "stablehlo.gather": self._pad_whole_slices,
             "stablehlo.dot_general": self._pad_dot_general,
             "stablehlo.pad": self._pad_pad,
         }
@@ -112,28 +118,42 @@ class _Padder:
             shape.append(None if size is None else -(-size // count) * count)
         return TensorType(tuple(shape), type_.element)
 
-    def _even_type_of(self, value: Value) -> Type:
-        return self._even_type(value.type, get_sharding(value))
+    def _type(self, value: Value) -> Type:
+        """Return the type of a value without padding; arguments of blocks are padded in place."""
+        return self._before.get(value, value.type)
 
-    def _is_even(self, value: Value) -> bool:
-        return self._even_type_of(value) == value.type
+    def _shape(self, value: Value) -> _Sizes:
+        type_ = self._type(value)
+        return type_.shape if isinstance(type_, TensorType) else ()
+
+    def _sharding(self, value: Value) -> TensorSharding | None:
+        return self._arguments.get(value) or get_sharding(value)
+
+    def _even_type_of(self, value: Value) -> Type:
+        return self._even_type(self._type(value), self._sharding(value))
 
     def _is_done(self, op: Operation) -> bool:
         """Return whether an operation can stay as it is."""
+        # Operands of operations that were there before still have their types without padding.
+        type_of = (lambda value: value.type) if op in self._made else self._type
+
+        def is_even(value: Value) -> bool:
+            return self._even_type_of(value) == type_of(value)
+
         # What is added up element by element takes padding as an operation of StableHLO does.
         if op.dialect == "stablehlo" or op.name in _LIKE_STABLEHLO:
-            return all(map(self._is_even, op.results)) and all(map(self._is_even, op.operands))
+            return all(map(is_even, op.results)) and all(map(is_even, op.operands))
         if op.name in {"sdy.all_slice", "sdy.reduce_scatter"}:
-            type_ = op.operands[0].type
+            type_ = type_of(op.operands[0])
             return self._even_type(type_, get_sharding(op.result)) == type_
-        return op.name != "sdy.all_gather" or all(map(self._is_even, op.operands))
+        return op.name != "sdy.all_gather" or all(map(is_even, op.operands))
 
     def check_boundaries(self, func: Operation) -> None:
         """Raise PassFailed if an argument or a result of a function is sharded unevenly."""
         if not func.regions[0].blocks:
             return
         for index, argument in enumerate(func.body().arguments):
-            if not self._is_even(argument):
+            if self._even_type_of(argument) != argument.type:
                 self._fail_at_boundary(func, f"argument #{index}")
         for index, type_ in enumerate(function_type(func).results):
             if self._even_type(type_, func_result_sharding(func, index)) != type_:
@@ -184,6 +204,7 @@ class _Padder:
         """Insert an operation before the one that is replaced."""
         Place.before(old).insert(new)
         self._new.append(new)
+        self._made.add(new)
 
     def _builder(self, old: Operation, location: Location) -> Builder:
         """Return a builder of operations before the one that is replaced."""
@@ -210,12 +231,12 @@ class _Padder:
         if not self._fix_wrong_results:
             return
         if op.name == "stablehlo.reshape":
-            sharding = get_sharding(op.operands[0])
+            sharding = self._sharding(op.operands[0])
             mesh = None if sharding is None else find_mesh(self._table, sharding.mesh)
             is_safe = mesh is not None and is_local_reshape(op, mesh)
         else:
             rule = get_or_create(op, set_on_op=False, diagnostics=self._session.diagnostics)
-            is_safe = rule is None or rule.is_custom or not unsafe_factors(rule, uneven)
+            is_safe = rule is None or rule.is_custom or not unsafe_factors(op, rule, uneven)
         if not is_safe:
             self._session.diagnostics.error(
                 op.location,
@@ -228,27 +249,55 @@ class _Padder:
         even = self._even_type_of(value)
         if not isinstance(even, TensorType):
             return []
-        sizes = zip(even.shape, tensor(value).shape, strict=True)
+        sizes = zip(even.shape, self._shape(value), strict=True)
         return [dim for dim, (new, old) in enumerate(sizes) if new != old]
 
-    def _pad_like(self, op: Operation, operands: list[Value]) -> None:
-        """Replace an operation by the same one with padded operands."""
+    def _pad_like(
+        self,
+        op: Operation,
+        operands: list[Value],
+        changed: Mapping[str, Attribute] | None = None,
+    ) -> None:
+        """Replace an operation by the same one with padded operands, and other properties."""
         new = self._like(op, operands, [result.type for result in op.results])
+        new.properties.update(changed or {})
         for old, region in zip(op.regions, new.regions, strict=True):
             region.take_body(old)
+        if op.name == "stablehlo.while":
+            self._pad_arguments(op, new)
         implied = self._implied(new)
         # Padding of the operands may imply larger results than their own shardings do.
         for index, result in enumerate(op.results):
             new.results[index].change_type(_larger(self._even_type_of(result), implied, index))
         self.conversion.replace(op, list(new.results))
 
+    def _pad_arguments(self, op: Operation, new: Operation) -> None:
+        """Give the arguments of a loop's regions the types of its padded operands."""
+        for region in new.regions:
+            for argument in region.blocks[0].arguments if region.blocks else ():
+                sharding = get_sharding(op.results[argument.index])
+                if sharding is not None:
+                    self._arguments[argument] = sharding
+                even = self._even_type_of(argument)
+                if even != argument.type:
+                    self._before[argument] = argument.type
+                    argument.type = even
+
+    def _pad_whole_slices(self, op: Operation, operands: list[Value]) -> None:
+        """Let slices of whole dimensions take their padding too."""
+        self._check_factors(op)
+        sizes = list(ints(op.properties["slice_sizes"]))
+        old, new = self._shape(op.operands[0]), tensor(operands[0]).shape
+        for dim, size in enumerate(sizes):
+            padded = new[dim]
+            if size == old[dim] and padded is not None:
+                sizes[dim] = padded
+        self._pad_like(op, operands, {"slice_sizes": array_of_ints(sizes)})
+
     def _like(self, op: Operation, operands: Sequence[Value], types: Sequence[Type]) -> Operation:
-        stored = [shardable_value(value) for value in operands]
-        if any(value is None for value in stored):
-            raise _Unpaddable
         new = Operation(
             op.name,
-            [value for value in stored if value is not None],
+            operands,
             types,
             properties=op.properties,
             attributes=op.attributes,
@@ -274,10 +323,10 @@ class _Padder:
         has_zeros = value in self._zero_padded
         if even != value.type and isinstance(even, TensorType):
             # What was padded before with something else stays padded with that.
-            has_zeros |= value.type == op.operands[0].type
+            has_zeros |= value.type == self._type(op.operands[0])
             build = self._builder(op, location_of(value))
             padded = build.pad_high(value, build.zero(even.element), even.shape)
-            _copy_sharding(value, padded)
+            self._copy_sharding(value, padded)
             value = padded
         new = Operation(
             op.name,
@@ -337,7 +386,7 @@ class _Padder:
             return value
         bounds = [-(2**63) if size is None else size for size in limits]
         trimmed = self._builder(op, op.location).slice(value, [0] * len(bounds), bounds)
-        _copy_sharding(value, trimmed)
+        self._copy_sharding(value, trimmed)
         if value in self._zero_padded:
             self._zero_padded.add(trimmed)
         return trimmed
@@ -352,7 +401,7 @@ class _Padder:
         (value,) = operands
         starts, limits = ints(op.properties["start_indices"]), ints(op.properties["limit_indices"])
         new_limits = [start + (size or 0) for start, size in zip(starts, even.shape, strict=True)]
-        stored, mesh = get_sharding(value), get_mesh(self._table, sharding.mesh)
+        stored, mesh = self._sharding(value), get_mesh(self._table, sharding.mesh)
         for dim, (old, new) in enumerate(zip(limits, new_limits, strict=True)):
             if old != new and (stored is None or not is_local_slice_dim(op, dim, stored, mesh)):
                 self._session.diagnostics.error(
@@ -376,9 +425,12 @@ class _Padder:
         """Let the padding at the end make the result even."""
         value, filler = operands
         even = self._even_type_of(op.result)
-        if not is_static_tensor(even) or not is_static_tensor(value.type):
+        before = self._type(op.operands[0])
+        if not (
+            is_static_tensor(even) and is_static_tensor(value.type) and is_static_tensor(before)
+        ):
             raise _Unpaddable
-        own, padded = tensor(op.operands[0]).static_shape, value.type.static_shape
+        own, padded = before.static_shape, value.type.static_shape
         lows, highs, interiors = (
             ints(op.properties[name])
             for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
@@ -405,7 +457,7 @@ class _Padder:
             op.name, [value, filler], [even], properties=properties, location=op.location
         )
         made = self._add(op, new)
-        _copy_sharding(op.result, made)
+        self._copy_sharding(op.result, made)
         self.conversion.replace(op, [made])
 
     def _pad_dot_general(self, op: Operation, operands: list[Value]) -> None:
@@ -414,7 +466,7 @@ class _Padder:
         if isinstance(numbers, DotDimensionNumbers):
             contracted = (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions)
             operands = [
-                self._with_zeros(op, value, tensor(old).shape, dims)
+                self._with_zeros(op, value, self._shape(old), dims)
                 for value, old, dims in zip(operands, op.operands, contracted, strict=True)
             ]
         self._pad_like(op, operands)
@@ -430,7 +482,7 @@ class _Padder:
             (numbers.kernel_input_feature_dimension, *numbers.kernel_spatial_dimensions),
         )
         operands = [
-            self._with_zeros(op, value, tensor(old).shape, dims)
+            self._with_zeros(op, value, self._shape(old), dims)
             for value, old, dims in zip(operands, op.operands, summed, strict=True)
         ]
         new = self._like(op, operands, [op.result.type])
@@ -468,7 +520,7 @@ class _Padder:
         if reversal is not None and any(ints(reversal)):
             grouped += [(*rhs, dim) for dim in numbers.kernel_spatial_dimensions]
         for old, new, dim in grouped:
-            if tensor(old).shape[dim] != tensor(new).shape[dim]:
+            if self._shape(old)[dim] != tensor(new).shape[dim]:
                 raise _Unpaddable
 
     def _with_zeros(self, op: Operation, value: Value, sizes: _Sizes, dims: Sequence[int]) -> Value:
@@ -490,7 +542,7 @@ class _Padder:
         """Return a value with other padding along some dimensions: a scalar, or zero."""
         type_ = tensor(value)
         build = self._builder(op, op.location)
-        if get_sharding(value) is not None:
+        if self._sharding(value) is not None:
             build = Builder(lambda new: self._insert_like(op, new, value), op.location)
         bounds = {dim: sizes[dim] for dim in sorted(dims) if sizes[dim] != type_.shape[dim]}
         if not bounds:
@@ -510,13 +562,12 @@ class _Padder:
         """Insert an operation whose result, unless it is a scalar, is sharded as a value."""
         self._insert(old, new)
         if tensor(new.result).shape:
-            _copy_sharding(value, new.result)
+            self._copy_sharding(value, new.result)
 
-
-def _copy_sharding(value: Value, other: Value) -> None:
-    sharding = get_sharding(value)
-    if sharding is not None:
-        set_sharding(other, sharding)
+    def _copy_sharding(self, value: Value, other: Value) -> None:
+        sharding = self._sharding(value)
+        if sharding is not None:
+            set_sharding(other, sharding)
 
 
 def _exceeds(size: int | None, other: int | None) -> bool:

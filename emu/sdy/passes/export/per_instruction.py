@@ -226,7 +226,7 @@ class _Partition:
             for old, new in pairs
         ]
         rule = get_or_create(op, set_on_op=False, diagnostics=self._session.diagnostics)
-        if rule is None or rule.is_custom or unsafe_factors(rule, uneven):
+        if rule is None or rule.is_custom or unsafe_factors(op, rule, uneven):
             raise self._failed(
                 "an operation that mixes elements along an uneven dimension cannot be "
                 "partitioned by itself"

@@ -35,6 +35,7 @@ from emu.sdy.dialect.shardings import (
     set_sharding,
 )
 from emu.sdy.passes.base import ModulePass, Session
+from emu.sdy.passes.builder import tensor
 from emu.sdy.passes.export.permutation.locality import is_local_reshape
 from emu.sdy.passes.export.reshards.insertion import Rewrite
 from emu.sdy.passes.insertion_point import Place, location_of, replace_other_uses
@@ -54,7 +55,9 @@ class ResolveUnevenShards(ModulePass, name="emu-resolve-uneven-shards"):
         """Visit inner operations before outer ones, and then the reshards."""
         resolver = _Resolver(SymbolTable(op), session)
         for each in list(op.walk(post_order=True)):
-            if each.dialect == "stablehlo" and not definition(each.name).terminator:
+            if each.name == "sdy.constant" or (
+                each.dialect == "stablehlo" and not definition(each.name).terminator
+            ):
                 resolver.visit(each)
         for each in list(op.walk()):
             if each.name == "sdy.reshard":
@@ -96,7 +99,7 @@ class _Resolver:
                 return
         rule = get_or_create(op, set_on_op=False, diagnostics=self._session.diagnostics)
         if rule is not None and not rule.is_custom:
-            factors = unsafe_factors(rule, uneven)
+            factors = unsafe_factors(op, rule, uneven)
             if factors:
                 self._replicate(op, rule, factors)
 
@@ -172,7 +175,9 @@ def _reduce_less(op: Operation, axes: Sequence[AxisRef], mesh: Mesh) -> None:
                 user.erase()
 
 
-def unsafe_factors(rule: OpShardingRule, uneven: Sequence[Sequence[int]]) -> set[int]:
+def unsafe_factors(
+    op: Operation, rule: OpShardingRule, uneven: Sequence[Sequence[int]]
+) -> set[int]:
     """Return the factors of uneven dimensions whose padding would not stay apart."""
     found: set[int] = set()
     for mapping, dims in zip(rule.tensors, uneven, strict=True):
@@ -180,6 +185,12 @@ def unsafe_factors(rule: OpShardingRule, uneven: Sequence[Sequence[int]]) -> set
             factors = mapping.dims[dim].factors
             if len(factors) != 1 or not _stays_apart(rule, factors[0]):
                 found.update(factors)
+    if op.name == "stablehlo.dynamic_update_slice":
+        # An update that would reach beyond the end is moved back: the end must be where it was.
+        sizes = (tensor(value).shape for value in op.operands[:2])
+        partial = [dim for dim, pair in enumerate(zip(*sizes, strict=True)) if pair[0] != pair[1]]
+        for dim in set(partial) & set(uneven[0]):
+            found.update(rule.operands[0].dims[dim].factors)
     return found
 
 

@@ -42,7 +42,10 @@ def check_all_reduce(
         what: Name of the operation in the message.
         dims: Description of the sharded dimensions in the message.
     """
-    (user,) = op.results[0].users if op.results[0].has_one_use else (None,)
+    user = _only_user(op)
+    # A slice of the partial results stands before the reduction if the result was resharded.
+    while user is not None and user.name == "sdy.all_slice":
+        user = _only_user(user)
     summed: Iterable[AxisRef] = ()
     if user is not None and user.name == "sdy.all_reduce":
         summed = attribute(user, "reduction_axes", AxisRefList).axes
@@ -57,6 +60,11 @@ def check_all_reduce(
         raise CannotLocalize(
             f"The axes of the sdy.all_reduce should match the {dims}.", illegal=False
         )
+
+
+def _only_user(op: Operation) -> Operation | None:
+    result = op.results[0]
+    return result.users[0] if result.has_one_use else None
 
 
 def localize_dot(state: Localization, op: Operation) -> None:

@@ -143,14 +143,12 @@ def localize_dynamic_slice(state: Localization, op: Operation) -> None:
 
 def localize_dynamic_update_slice(state: Localization, op: Operation) -> None:
     """Convert an update of shards; a sharded dimension that is updated in part is gathered."""
-    sharding = state.sharding(op.result)
+    sharding, of_update = state.sharding(op.result), state.sharding(op.operands[1])
     old, update = (state.global_type(value).static_shape for value in op.operands[:2])
-    sharded_dims = [
-        dim
-        for dim, (size, part) in enumerate(zip(old, update, strict=True))
-        if axes_of(sharding, dim) and size != part
-    ]
-    if sharding is None or not sharded_dims:
+    partial = [dim for dim, sizes in enumerate(zip(old, update, strict=True)) if len({*sizes}) > 1]
+    sharded_dims = [dim for dim in partial if axes_of(sharding, dim)]
+    cut = [dim for dim in partial if axes_of(of_update, dim)]
+    if not sharded_dims and not cut:
         state.localize(op)
         return
     if not state.options.fix_wrong_results:
@@ -159,10 +157,18 @@ def localize_dynamic_update_slice(state: Localization, op: Operation) -> None:
         return
     # The update's start indices are global and only known at run time, so it is applied to
     # the gathered dimension, of which each device keeps its shard.
-    value, *others = state.operands(op)
+    value, part, *others = state.operands(op)
+    for dim in cut:
+        assert of_update is not None
+        part = gathered_along(state, op, part, of_update, axes_of(of_update, dim), dim)
     for dim in sharded_dims:
+        assert sharding is not None
         value = gathered_along(state, op, value, sharding, axes_of(sharding, dim), dim)
-    updated = Builder.before(op).op("dynamic_update_slice", [value, *others], [value.type]).result
+    operands = [value, part, *others]
+    updated = Builder.before(op).op("dynamic_update_slice", operands, [value.type]).result
+    if sharding is None or not sharded_dims:
+        state.replace(op, [updated])
+        return
     axes = [axes_of(sharding, dim) if dim in sharded_dims else () for dim in range(len(old))]
     type_ = state.local_tensor(op.result)
     mesh = state.mesh(sharding)
@@ -201,12 +207,14 @@ class _Dim:
 
     Attributes:
         offsets: For each device, the position of its input in its output.
+        shifts: The same by number of the shard.
         interior: Padding between elements.
         spread: Size of a device's input with that padding.
         size: Size of a device's output.
     """
 
     offsets: list[int]
+    shifts: list[int]
     interior: int
     spread: int
     size: int
@@ -256,6 +264,30 @@ def localize_pad(state: Localization, op: Operation) -> None:
     state.replace(op, [padded])
 
 
+def _check_elements(own: int, count: int, dim: _Dim, number: int) -> None:
+    """Raise CannotLocalize if a device lacks elements of its part of the result.
+
+    Args:
+        own: Size of a shard of the operand.
+        count: Number of shards.
+        dim: The dimension.
+        number: Its number.
+    """
+    step = dim.interior + 1
+    whole = own * count
+    for shard in range(count):
+        # Where this shard's first element and that of the whole tensor are in its part.
+        here = dim.shifts[shard]
+        origin = here - shard * own * step
+        first = max(0, -(origin // step))
+        last = min(whole - 1, (dim.size - 1 - origin) // step)
+        if first <= last and (first < shard * own or last >= (shard + 1) * own):
+            raise CannotLocalize(
+                f"dimension {number} is sharded, and the padding moves elements to other shards: "
+                "run sdy-resolve-permutation-factors first",
+            )
+
+
 def _padded_dims(
     state: Localization,
     op: Operation,
@@ -274,11 +306,13 @@ def _padded_dims(
         interior = interiors[dim]
         # In the global result, the input of shard i begins at i * own * (interior + 1) + low,
         # and the output of shard i at i * size.
-        offsets = [
-            index * own * (interior + 1) + lows[dim] - index * size
-            for index in state.shard_indices(op, mesh, axes)
-        ]
-        dims.append(_Dim(offsets, interior, (own - 1) * (interior + 1) + 1, size))
+        count = total_size(axes, mesh)
+        shifts = [index * own * (interior + 1) + lows[dim] - index * size for index in range(count)]
+        offsets = [shifts[index] for index in state.shard_indices(op, mesh, axes)]
+        found = _Dim(offsets, shifts, interior, (own - 1) * (interior + 1) + 1, size)
+        if state.options.fix_wrong_results and own:
+            _check_elements(own, count, found, dim)
+        dims.append(found)
     return dims
 
 

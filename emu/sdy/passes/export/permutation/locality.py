@@ -119,7 +119,8 @@ def _strides(
     for size, dim in zip(reversed(shape), reversed(sharding.dims), strict=True):
         stride = inner * size_of_shard(size, dim.sharded_size(mesh))
         for axis in reversed(dim.axes):
-            found.append((axis, stride))
+            if axis.size(mesh) > 1:
+                found.append((axis, stride))
             stride *= axis.size(mesh)
         inner *= size
     found.sort(key=lambda each: each[1])
@@ -146,14 +147,29 @@ def is_local_reshape(op: Operation, mesh: Mesh) -> bool:
     if not is_static_tensor(value.type) or not is_static_tensor(result.type):
         return False
     shape, new_shape = value.type.static_shape, result.type.static_shape
-    if 0 in shape:
+    return is_local_between((shape, old), (new_shape, new), mesh)
+
+
+def is_local_between(
+    before: tuple[Sequence[int], TensorSharding],
+    after: tuple[Sequence[int], TensorSharding],
+    mesh: Mesh,
+) -> bool:
+    """Return whether shards before and after a reshape hold the same elements.
+
+    Args:
+        before: Shape and sharding before.
+        after: Shape and sharding after.
+        mesh: The mesh of both.
+    """
+    if 0 in before[0]:
         return True
-    sizes = [math.prod(even_shape(*each, mesh)) for each in ((shape, old), (new_shape, new))]
-    counts = [math.prod(dim.sharded_size(mesh) for dim in each.dims) for each in (old, new)]
+    sizes = [math.prod(even_shape(*each, mesh)) for each in (before, after)]
+    counts = [math.prod(dim.sharded_size(mesh) for dim in each[1].dims) for each in (before, after)]
     # Strides alone do not tell [2, 1] from [2, 1] with its second dimension over two devices.
     if sizes[0] * counts[1] != sizes[1] * counts[0]:
         return False
-    return _strides(shape, old, mesh) == _strides(new_shape, new, mesh)
+    return _strides(*before, mesh) == _strides(*after, mesh)
 
 
 def has_uneven_dims(shape: Sequence[int], sharding: TensorSharding, mesh: Mesh) -> bool:

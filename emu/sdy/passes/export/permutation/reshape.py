@@ -15,8 +15,8 @@ from emu.sdy.passes.export.permutation.halo import DimExchange, ManualBody, Site
 from emu.sdy.passes.export.permutation.locality import (
     ReshapeGroup,
     even_shape,
-    has_uneven_dims,
     is_contiguous,
+    is_local_between,
     is_local_reshape,
     reshape_groups,
     size_of_shard,
@@ -40,15 +40,13 @@ def resolve_reshape(site: Site, *, enable_halo_exchange: bool) -> None:
     if target is None or target.mesh != site.sharding.mesh or not is_static_tensor(op.result.type):
         return
     shape, new_shape = site.shape, op.result.type.static_shape
-    uneven = has_uneven_dims(shape, site.sharding, site.mesh)
-    uneven |= has_uneven_dims(new_shape, target, site.mesh)
-    if not uneven or is_local_reshape(op, site.mesh):
+    if is_local_reshape(op, site.mesh):
         return
     groups = [
-        group
-        for group in reshape_groups(shape, new_shape)
-        if _is_uneven(site, target, group) and not _is_passed_through(shape, new_shape, group)
+        group for group in reshape_groups(shape, new_shape) if _moves_elements(site, target, group)
     ]
+    if not groups:
+        return
     plans = None
     if enable_halo_exchange:
         plans = [_plan(site, target, group) for group in groups]
@@ -74,21 +72,20 @@ def _merged(axes: Sequence[AxisRef], mesh: Mesh) -> list[AxisRef]:
     return merged
 
 
-def _is_uneven(site: Site, target: TensorSharding, group: ReshapeGroup) -> bool:
-    new_shape = tensor(site.op.result).static_shape
-    return any(
-        has_uneven_dims([shape[dim] for dim in dims], _part(sharding, dims), site.mesh)
-        for shape, sharding, dims in (
-            (site.shape, site.sharding, group.ins),
-            (new_shape, target, group.outs),
-        )
+def _moves_elements(site: Site, target: TensorSharding, group: ReshapeGroup) -> bool:
+    """Return whether elements along a group's dimensions change shards.
+
+    Shardy asks only whether they are uneven, and has wrong results where shards of equal size
+    hold other elements.
+    """
+    return not is_local_between(
+        ([site.shape[dim] for dim in group.ins], _part(site.sharding, group.ins)),
+        (
+            [tensor(site.op.result).static_shape[dim] for dim in group.outs],
+            _part(target, group.outs),
+        ),
+        site.mesh,
     )
-
-
-def _is_passed_through(shape: Sequence[int], new_shape: Sequence[int], group: ReshapeGroup) -> bool:
-    """Return whether a group has one dimension at most, apart from dimensions of size 1."""
-    old = sum(shape[dim] != 1 for dim in group.ins)
-    return max(old, sum(new_shape[dim] != 1 for dim in group.outs)) <= 1
 
 
 def _names(site: Site, target: TensorSharding, groups: Sequence[ReshapeGroup]) -> frozenset[str]:

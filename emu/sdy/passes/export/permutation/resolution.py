@@ -9,7 +9,7 @@ devices exchange elements with their neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from emu.mlir.diagnostics import PassFailed
 from emu.mlir.ir import Operation
@@ -21,6 +21,7 @@ from emu.sdy.dialect.builders import make_mesh
 from emu.sdy.dialect.meshes import common_mesh_or_name, find_mesh, get_mesh
 from emu.sdy.dialect.shardings import get_sharding, get_shardings
 from emu.sdy.passes.base import ModulePass, Session
+from emu.sdy.passes.builder import tensor
 from emu.sdy.passes.export.device_counts import check_device_counts
 from emu.sdy.passes.export.permutation.halo import Channels, Site
 from emu.sdy.passes.export.permutation.locality import is_local_pad_dim, is_local_slice_dim
@@ -90,15 +91,31 @@ class _Resolver:
     def visit(self, op: Operation) -> None:
         """Let an operation work on shards."""
         if op.name == "stablehlo.reshape":
-            site = self._site(op)
+            site = self._site(op) or self._site_of_result(op)
             if site is not None:
                 resolve_reshape(site, enable_halo_exchange=self._halo)
             return
         rule = get_or_create(op, set_on_op=False, diagnostics=self._session.diagnostics)
-        if rule is None or rule.is_custom or not rule.permutation:
+        if rule is None or rule.is_custom:
             return
-        if not self._halo or not self._exchange(op):
-            self._replicate(op, rule)
+        factors = set(rule.permutation)
+        if op.name == "stablehlo.pad":
+            # The rule passes a dimension of unchanged size through, whose elements may be shifted.
+            factors |= self._shifted_dims(op)
+        if factors and (not self._halo or not self._exchange(op)):
+            self._replicate(op, rule, sorted(factors))
+
+    def _shifted_dims(self, op: Operation) -> set[int]:
+        """Return the dimensions of unchanged size in which a pad moves elements to other shards."""
+        site = self._site(op)
+        if site is None:
+            return set()
+        made = tensor(op.result).shape
+        return {
+            dim
+            for dim, size in enumerate(site.shape)
+            if size == made[dim] and not is_local_pad_dim(op, dim, site.sharding, site.mesh)
+        }
 
     def _site(self, op: Operation) -> Site | None:
         """Return the operation's site; None if its operand is not sharded."""
@@ -109,6 +126,17 @@ class _Resolver:
         if mesh is None or mesh.is_maximal:
             return None
         return Site(op, sharding, mesh, self._channels, self._is_replica)
+
+    def _site_of_result(self, op: Operation) -> Site | None:
+        """Return the site of an operation whose result only is sharded; None if it is not."""
+        target, type_ = get_sharding(op.result), op.operands[0].type
+        if _is_whole(target) or target is None or not is_static_tensor(type_):
+            return None
+        mesh = find_mesh(self._table, target.mesh)
+        if mesh is None or mesh.is_maximal:
+            return None
+        whole = TensorSharding.fully_closed(type_.rank, target.mesh)
+        return Site(op, whole, mesh, self._channels, self._is_replica)
 
     # By an exchange
 
@@ -138,8 +166,8 @@ class _Resolver:
 
     # By reshards
 
-    def _replicate(self, op: Operation, rule: OpShardingRule) -> None:
-        """Reshard so that no permutation factor is sharded."""
+    def _replicate(self, op: Operation, rule: OpShardingRule, factors: Sequence[int]) -> None:
+        """Reshard so that none of some factors is sharded."""
         ins, outs = get_shardings(op.operands), get_shardings(op.results)
         name = common_mesh_or_name((*ins, *outs), self._table, ignore_device_ids=True)
         if name is None:
@@ -151,7 +179,7 @@ class _Resolver:
             return
         projection = project(rule, ins, outs, mesh, closed_if_missing=True)
         changed = [False] * (len(ins) + len(outs))
-        for factor in rule.permutation:
+        for factor in factors:
             if op.name in _LOCAL and self._is_local(op, factor, mesh):
                 continue
             updated = projection.update(factor, ())
