@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import emu.sdy
-import emu.stablehlo.compiled.families  # registers the steps
+import emu.stablehlo.compiled.families  # noqa: F401  # registers the steps
 from emu.stablehlo.compiled import collectives, forms, units, views
 from emu.stablehlo.compiled.fusion import operations, values
 from emu.stablehlo.dialect import SPECS
