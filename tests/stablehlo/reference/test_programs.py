@@ -257,7 +257,7 @@ def test_an_unknown_custom_call_says_how_to_compute_it() -> None:
     )
     x = np.arange(3, dtype=np.float32)
     with pytest.raises(
-        EvaluationError, match=r"-:2:6: stablehlo.custom_call: nothing computes .* @mine; pass"
+        EvaluationError, match=r"-:2:6: stablehlo.custom_call: nothing computes .* @mine; register"
     ):
         run(text, x)
     (got,) = evaluate(emu.sdy.parse(text), x, custom_calls={"mine": lambda op, a: (a * 2,)})
@@ -267,13 +267,15 @@ def test_an_unknown_custom_call_says_how_to_compute_it() -> None:
 
 
 def test_operations_without_a_meaning_here_are_named() -> None:
-    body = """%0 = stablehlo.create_token : !stablehlo.token
-    %1 = "stablehlo.outfeed"(%a, %0) {outfeed_config = ""} : (tensor<f32>, !stablehlo.token) -> !stablehlo.token
-    return %a : tensor<f32>"""
+    body = """%0 = "chlo._asin_acos_kernel"(%a) : (tensor<complex<f32>>) -> tensor<complex<f32>>
+    return %0 : tensor<complex<f32>>"""
     with pytest.raises(
-        EvaluationError, match=r"stablehlo\.outfeed: the operation cannot be evaluated"
+        EvaluationError, match=r"asin_acos_kernel: the operation cannot be evaluated"
     ):
-        run(function(body, "%a: tensor<f32>"), np.zeros((), np.float32))
+        run(
+            function(body, "%a: tensor<complex<f32>>", "tensor<complex<f32>>"),
+            np.zeros((), np.complex64),
+        )
 
 
 def rooted(name: str, dynamic: bool) -> str:
