@@ -302,7 +302,7 @@ def _is_sequence(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
-def _aval(jax: Any, leaf: object) -> Any:
+def _aval(jax: Any, leaf: Any) -> Any:
     """Return the type that JAX gives a leaf of the arguments."""
     if isinstance(leaf, jax.ShapeDtypeStruct):
         return jax.core.ShapedArray(leaf.shape, leaf.dtype, leaf.weak_type)
@@ -342,7 +342,9 @@ def _tree(outputs: Tree, results: Sequence[Array]) -> Tree:
     dtypes, structure = jax.tree.flatten(outputs)
     found = [
         # JAX names the generator of a key's dtype nowhere else.
-        jax.random.wrap_key_data(array, impl=dtype._impl.name) if _is_key(jax, dtype) else array
+        jax.random.wrap_key_data(jax.numpy.asarray(array), impl=dtype._impl.name)
+        if _is_key(jax, dtype)
+        else array
         for array, dtype in zip(results, dtypes, strict=True)
     ]
     return jax.tree.unflatten(structure, found)

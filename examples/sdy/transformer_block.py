@@ -121,12 +121,14 @@ def main() -> None:
         count = counted(sharded.compile(w, x), jax.tree.leaves((w, x)))
         cost = emu.sdy.cost(sharded.lower(w, x))
         print(f"{name}: loss {found[0]:.6f}, the gradients are those of one device")
-        print("\n".join(sharded.picture(w, x).split("\nresult")[0].splitlines()))
+        print(sharded.picture(w, x).partition("\nresult")[0])
         runs = ", ".join(f"{number} {kind}" for kind, number in sorted(count.runs.items()))
-        print(f"counted:   {count.bytes / 1024:.0f} KiB brought to {runs}")
+        payload = sum(each.payload_bytes * each.runs for each in cost.collectives)
+        print(f"counted:   {count.bytes / 1024:.0f} KiB are brought to {runs}")
         print(
-            f"predicted: {cost.communication_bytes / 1024:.0f} KiB sent in "
-            f"{cost.communication_seconds * 1e6:.0f} us, {cost.peak_bytes / 1024:.0f} KiB at the peak"
+            f"predicted: {payload / 1024:.0f} KiB, for which a PE sends "
+            f"{cost.communication_bytes / 1024:.0f} KiB in {cost.communication_seconds * 1e6:.0f} us; "
+            f"its memory holds {cost.peak_bytes / 1024:.0f} KiB at the peak"
         )
         for total in cost.by_kind:
             print(f"  {total.name}: {total.runs} runs, {total.bytes_sent / 1024:.0f} KiB")

@@ -62,6 +62,12 @@ def test_a_sharded_function_runs_on_pes_and_is_traced_once() -> None:
     assert not np.array_equal(second[0]["w"], first[0]["w"])
     assert (weights["w"] == np.float32(0.1)).all(), "arrays of the caller are never written to"
     assert 'sharding = #sdy.sharding<@mesh, [{}, {"x"}]>' in str(jitted.lower(weights, X))
+    figure = jitted.picture(weights, X)
+    assert "weights['w'] 3x4, in blocks of 3x2, on devices\n  | 0 | 1 |\nx 4x3, in" in figure
+    assert "\nresult[1] 4x4, in blocks of 4x2, on devices" in figure
+    jitted.close()
+    np.testing.assert_array_equal(jitted(weights, X)[1], first[1])
+    jitted.close()
 
 
 def test_every_signature_has_its_program() -> None:

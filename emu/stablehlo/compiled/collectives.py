@@ -220,7 +220,8 @@ def _run_broadcast(
     if plan.groups.find(device.process, device.n_replicas, device.n_partitions):
         _run_grouped(plan, device, inputs, outputs)
     else:
-        outputs[0][...] = np.zeros((), outputs[0].dtype)
+        for out in outputs:
+            out[...] = np.zeros((), out.dtype)
 
 
 def _run_permute(

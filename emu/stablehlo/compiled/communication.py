@@ -39,6 +39,8 @@ class Collective(Form):
 
 def collective_form(op: Operation) -> Form | None:
     """Return the form of a collective; None where the reference says what is wrong with it."""
+    if "has_dynamic_root" in op.properties:
+        return None  # the last operand is no data
     try:
         plan = plan_collective(op)
     except EvaluationError:

@@ -17,8 +17,9 @@ from emu.stablehlo.reference.values import Array
 
 COLLECTIVES = {
     *("stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.all_to_all"),
-    *("stablehlo.collective_broadcast", "stablehlo.collective_permute"),
-    *("stablehlo.cross-replica-sum", "stablehlo.reduce_scatter"),
+    *("stablehlo.collective_broadcast", "stablehlo.collective_permute", "stablehlo.recv"),
+    *("stablehlo.collective_reduce", "stablehlo.cross-replica-sum", "stablehlo.reduce_scatter"),
+    *("stablehlo.send",),
 }
 """Operations that send values to other devices."""
 

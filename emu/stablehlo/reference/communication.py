@@ -11,6 +11,7 @@ from emu.mlir.attributes import Attribute, DenseElementsAttr
 from emu.mlir.ir import Operation
 from emu.stablehlo.attributes import ChannelHandle
 from emu.stablehlo.checks import integer
+from emu.stablehlo.communication import root_operand
 from emu.stablehlo.reference.devices import Device
 from emu.stablehlo.reference.dtypes import constant_array, result_dtype
 from emu.stablehlo.reference.elementwise import convert
@@ -209,11 +210,40 @@ def _collective_permute(op: Operation, args: Sequence[Array], scope: Scope) -> S
 
 @handles("stablehlo.collective_broadcast")
 def _collective_broadcast(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
-    device = scope.program.device
+    device, (data, roots) = scope.program.device, _rooted(op, args)
     found = process_groups(op).find(device.process, device.n_replicas, device.n_partitions)
     if not found:
-        return (np.zeros_like(args[0]),)
-    return (device.gather(args[0], process_group(op, device))[0],)
+        return [np.zeros_like(each) for each in data]
+    group = process_group(op, device)
+    _check_roots(roots, group)
+    return [device.gather(x, group)[root] for x, root in zip(data, roots, strict=True)]
+
+
+@handles("stablehlo.collective_reduce")
+def _collective_reduce(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
+    device, (data, roots) = scope.program.device, _rooted(op, args)
+    group = process_group(op, device)
+    _check_roots(roots, group)
+    found = [_reduced(op, x, scope) for x in data]
+    # Only a group's root has the result.
+    return [
+        x if group[root] == device.process else np.zeros_like(x)
+        for x, root in zip(found, roots, strict=True)
+    ]
+
+
+def _rooted(op: Operation, args: Sequence[Array]) -> tuple[Sequence[Array], list[int]]:
+    """Return the data of a collective with roots, and the place of each one's root in the group."""
+    last = root_operand(op)
+    if last is None:
+        return args, [0] * len(args)
+    return args[:last], [int(root) for root in args[last]]
+
+
+def _check_roots(roots: Sequence[int], group: Sequence[int]) -> None:
+    for root in roots:
+        if not 0 <= root < len(group):
+            raise EvaluationError(f"root {root} is not in a group of {len(group)} processes")
 
 
 @handles("stablehlo.cross-replica-sum")

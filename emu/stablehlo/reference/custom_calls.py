@@ -127,7 +127,9 @@ def _called(
 
 
 def _unknown(target: str, given: Mapping[str, CustomCall]) -> str:
-    known = ", ".join(sorted({*given, *_registered})) or "none"
+    # Those of our own are no user's: probes of a program that is checked.
+    users = {name for name in (*given, *_registered) if not name.startswith("emu.")}
+    known = ", ".join(sorted(users)) or "none"
     hint = ""
     if "callback" in target:
         hint = " (a Python callback of JAX exists only in the process that traced it)"

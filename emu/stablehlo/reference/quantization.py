@@ -80,16 +80,18 @@ class Quantization:
         """Return the numbers that elements stand for."""
         dtype = dtype_of(self.expressed)
         zeros = self._along(self.zero_points, stored.ndim)
-        scales = self._along(self.scales, stored.ndim).astype(dtype)
-        found: Array = (stored.astype(np.int64) - zeros).astype(dtype) * scales
+        scales: Array = self._along(self.scales, stored.ndim).astype(dtype)
+        moved: Array = (stored.astype(np.int64) - zeros).astype(dtype)
+        found: Array = moved * scales
         return found
 
     def quantized(self, numbers: Array) -> Array:
         """Return the elements that stand for numbers best; NaN stands for nothing and gives zero."""
         dtype = dtype_of(self.expressed)
-        scales = self._along(self.scales, numbers.ndim).astype(dtype)
-        zeros = self._along(self.zero_points, numbers.ndim).astype(dtype)
-        moved = (numbers.astype(dtype) / scales + zeros).astype(np.float64)
+        scales: Array = self._along(self.scales, numbers.ndim).astype(dtype)
+        zeros: Array = self._along(self.zero_points, numbers.ndim).astype(dtype)
+        wide: Array = numbers.astype(dtype)
+        moved = np.asarray(wide / scales + zeros).astype(np.float64)
         rounded = np.rint(np.clip(moved, self.smallest, self.largest))
         found: Array = np.nan_to_num(rounded, nan=0.0).astype(np.int64).astype(self.storage)
         return found

@@ -12,7 +12,7 @@ from emu.stablehlo.checks import integer
 from emu.stablehlo.reference.dtypes import constant_array, result_dtype
 from emu.stablehlo.reference.errors import EvaluationError
 from emu.stablehlo.reference.scope import ELEMENTWISE, Scope, handles
-from emu.stablehlo.reference.values import Array
+from emu.stablehlo.reference.values import TOKEN, Array
 from emu.stablehlo.syntax import ints
 
 
@@ -45,7 +45,7 @@ def _iota(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]
 
 @handles("stablehlo.create_token", "stablehlo.after_all")
 def _token(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
-    return (np.empty(0, np.bool_),)
+    return (TOKEN,)
 
 
 @handles("stablehlo.get_dimension_size")

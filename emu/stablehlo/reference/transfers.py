@@ -16,13 +16,10 @@ from emu.stablehlo.reference.dtypes import constant_array
 from emu.stablehlo.reference.errors import EvaluationError
 from emu.stablehlo.reference.quantization import stored_dtype
 from emu.stablehlo.reference.scope import Scope, handles
-from emu.stablehlo.reference.values import Array
+from emu.stablehlo.reference.values import TOKEN, Array
 
 _PATIENCE = 60.0
 """Seconds that a process waits for what another has not sent yet."""
-
-TOKEN = np.empty(0, np.uint8)
-"""Value of a token, which only orders operations."""
 
 
 def _checked(op: Operation, values: Sequence[Array], what: str) -> list[Array]:

@@ -132,7 +132,10 @@ def execute(text: str, count: int, arguments: list[list[Any]], partitions: bool)
     """
     import jax
     from jax._src.lib import xla_client
+    from jaxlib.cpu import _lapack
 
+    # Else the first call of LAPACK ends the process: jax does this when it lowers one.
+    _lapack.initialize()
     client = jax.devices()[0].client
     options = xla_client.CompileOptions()
     build = options.executable_build_options

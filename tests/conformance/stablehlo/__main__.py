@@ -21,7 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from checks import CUSTOM_CALLS, Mismatch, generic
+from checks import CUSTOM_CALLS, Mismatch, generic, inputs_of
 
 import emu.sdy
 from emu.mlir.diagnostics import MlirError
@@ -40,11 +40,12 @@ def run_section(text: str, compiled: bool) -> str:
     if not functions:
         return "pass"
     name = "main" if "main" in functions else functions[0]
+    inputs = inputs_of(text)
     try:
         if compiled:
-            compile_program(module, str(name), custom_calls=CUSTOM_CALLS).bind()([])
+            compile_program(module, str(name), custom_calls=CUSTOM_CALLS).bind()(inputs)
         else:
-            evaluate(module, function=str(name), custom_calls=CUSTOM_CALLS)
+            evaluate(module, *inputs, function=str(name), custom_calls=CUSTOM_CALLS)
     except EvaluationError as error:
         return f"not evaluated: {str(error)[:200]}"
     except Mismatch as error:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+import emu.sdy
 from emu.mlir.attributes import ArrayAttr, FloatAttr, IntegerAttr, StringAttr, SymbolRefAttr
 from emu.mlir.floats import value_of
 from emu.mlir.ir import Operation
@@ -211,3 +212,15 @@ def generic(text: str) -> str:
     for pattern, form in _FORMS:
         text = re.sub(pattern, form, text, flags=re.DOTALL)
     return text.replace(", } :", "} :")
+
+
+def inputs_of(text: str) -> list[Array]:
+    """Return the arguments that a file's first command line gives to its main function."""
+    found = re.search(r'^// RUN: stablehlo-translate .*--args="\[(.*?)\]"', text, re.MULTILINE)
+    if found is None:
+        return []
+    values = re.findall(r"dense<[^>]*> : tensor<[^>]*>", found[1])
+    lines = [f"%{i} = stablehlo.constant {value}" for i, value in enumerate(values)]
+    body = emu.sdy.parse("func.func @f() {\n" + "\n".join(lines) + "\nreturn\n}").body()
+    constants = body.operations[0].body().operations[:-1]
+    return [np.array(constant_array(op.properties["value"])) for op in constants]

@@ -257,7 +257,7 @@ def test_an_unknown_custom_call_says_how_to_compute_it() -> None:
     )
     x = np.arange(3, dtype=np.float32)
     with pytest.raises(
-        EvaluationError, match=r"-:2:6: stablehlo.custom_call: nothing computes .* @mine; pass"
+        EvaluationError, match=r"-:2:6: stablehlo.custom_call: nothing computes .* @mine; register"
     ):
         run(text, x)
     (got,) = evaluate(emu.sdy.parse(text), x, custom_calls={"mine": lambda op, a: (a * 2,)})
@@ -267,10 +267,76 @@ def test_an_unknown_custom_call_says_how_to_compute_it() -> None:
 
 
 def test_operations_without_a_meaning_here_are_named() -> None:
-    body = """%0 = stablehlo.create_token : !stablehlo.token
-    %1 = "stablehlo.outfeed"(%a, %0) {outfeed_config = ""} : (tensor<f32>, !stablehlo.token) -> !stablehlo.token
-    return %a : tensor<f32>"""
+    body = """%0 = "chlo._asin_acos_kernel"(%a) : (tensor<complex<f32>>) -> tensor<complex<f32>>
+    return %0 : tensor<complex<f32>>"""
     with pytest.raises(
-        EvaluationError, match=r"stablehlo\.outfeed: the operation cannot be evaluated"
+        EvaluationError, match=r"asin_acos_kernel: the operation cannot be evaluated"
     ):
-        run(function(body, "%a: tensor<f32>"), np.zeros((), np.float32))
+        run(
+            function(body, "%a: tensor<complex<f32>>", "tensor<complex<f32>>"),
+            np.zeros((), np.complex64),
+        )
+
+
+def rooted(name: str, dynamic: bool) -> str:
+    """Return a program of two arrays, each with its own root, on groups of two."""
+    t = "tensor<3xf32>"
+    operands, types = (
+        ("%a, %b, %r", f"{t}, {t}, tensor<2xi32>") if dynamic else ("%a, %b", f"{t}, {t}")
+    )
+    region = "({\n^bb0(%x: tensor<f32>, %y: tensor<f32>):\n%s = stablehlo.add %x, %y : tensor<f32>\nstablehlo.return %s : tensor<f32>\n})"
+    words = ", has_dynamic_root" if dynamic else ""
+    body = f"""%r = stablehlo.constant dense<[0, 1]> : tensor<2xi32>
+        %0:2 = "stablehlo.{name}"({operands}) {region if name == "collective_reduce" else ""}
+        {{replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>{words}}} : ({types}) -> ({t}, {t})
+        return %0#0, %0#1 : {t}, {t}"""
+    return function(body, f"%a: {t}, %b: {t}", f"{t}, {t}")
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", ["collective_broadcast", "collective_reduce"])
+def test_collectives_with_a_root(name: str, dynamic: bool) -> None:
+    inputs = [[np.full(3, 10 * d + i, np.float32) for i in range(2)] for d in range(4)]
+    found = evaluate_devices(emu.sdy.parse(rooted(name, dynamic)), inputs, n_replicas=4)
+    for device, results in enumerate(found):
+        first = device // 2 * 2
+        for index, result in enumerate(results):
+            root = first + (index if dynamic else 0)
+            both = sum(inputs[d][index] for d in (first, first + 1))
+            reduced = both if device == root else 0 * both
+            wanted = inputs[root][index] if name == "collective_broadcast" else reduced
+            np.testing.assert_array_equal(result, wanted)
+
+
+def test_a_root_outside_of_its_group_is_named() -> None:
+    text = rooted("collective_broadcast", True).replace(
+        "dense<[0, 1]> : tensor<2xi32>", "dense<[0, 2]> : tensor<2xi32>"
+    )
+    inputs = [[np.zeros(3, np.float32)] * 2 for _ in range(4)]
+    with pytest.raises(EvaluationError, match="root 2 is not in a group of 2 processes"):
+        evaluate_devices(emu.sdy.parse(text), inputs, n_replicas=4)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("(%a) {has_dynamic_root", "requires at least two operands"),
+        ("(%a, %b) {has_dynamic_root", "must be a rank-1 i32 tensor, but got 'tensor<3xi64>'"),
+        ("(%a, %c) {has_dynamic_root", "same number of elements as data operands .1., but got 2"),
+        ("() {", "requires at least one data operand"),
+    ],
+)
+def test_roots_are_verified(words: str, message: str) -> None:
+    types = ", ".join(
+        {"%a": "tensor<4xf32>", "%b": "tensor<3xi64>", "%c": "tensor<2xi32>"}[w]
+        for w in ("%a", "%b", "%c")
+        if w in words
+    )
+    results = "tensor<4xf32>" if "%a" in words else "()"
+    bound = "%0 = " if "%a" in words else ""
+    comma = ", " if "root" in words else ""
+    text = f"""func.func @main(%a: tensor<4xf32>, %b: tensor<3xi64>, %c: tensor<2xi32>) {{
+        {bound}"stablehlo.collective_broadcast"{words}{comma}replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}} : ({types}) -> {results}
+        return }}"""
+    with pytest.raises(emu.sdy.MlirError, match=message):
+        emu.sdy.parse(text)
