@@ -356,7 +356,7 @@ class Operation:
         """
         if not post_order:
             yield self
-        stack = [(self, _ops_of(self.regions))]
+        stack: list[tuple[Operation, Iterator[Operation]]] = [(self, _ops_of(self.regions))]
         while stack:
             op, inner = stack[-1]
             for child in inner:

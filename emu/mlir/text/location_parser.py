@@ -15,7 +15,12 @@ _LAST_LINE = (1 << 32) - 1
 class HasLocation(Protocol):
     """An operation, an argument or a stand-in, whose location is set once it is known."""
 
-    location: Location
+    @property
+    def location(self) -> Location:
+        """Where it is in the source."""
+
+    @location.setter
+    def location(self, location: Location) -> None: ...
 
 
 class LocationParser:

@@ -389,7 +389,7 @@ class Executable:
         )
         verdict = compare_results(self.partitioned, expected, results)
         if recorder is not None:
-            values = compare_values(self.partitioned, recorder, per_device)
+            values = compare_values(self.partitioned, recorder, per_device, self._calls)
             # The results tell only that something is wrong, where no operation was found to be.
             findings = values.findings or verdict.findings
             largest = max(values.largest_error, verdict.largest_error)

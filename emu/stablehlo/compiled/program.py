@@ -275,7 +275,8 @@ def _bound(
     steps: Sequence[Step], memory: Memory, ops: Sequence[Operation], program: Program
 ) -> Action:
     """Return what runs steps."""
-    actions, places = [], []
+    actions: list[Action] = []
+    places: list[Operation] = []
     for step in steps:
         blocks = tuple(_bound(block, memory, ops, program) for block in step.blocks)
         op = ops[step.op]
