@@ -67,7 +67,8 @@ def split_line(token: str, start: int) -> Line:
             token = token[:location]
             alias = _WITH_ALIAS
     parts = _NAME.split(token)
-    return Line("%".join(parts[::2]) + alias, parts[1::2], token, start, end)
+    # Joined by what no line holds, or another "%" would pass for a name.
+    return Line(alias + "\n".join(parts[::2]), parts[1::2], token, start, end)
 
 
 class SimilarLines:
@@ -131,7 +132,7 @@ class SimilarLines:
         if (
             found[1:] != sorted(places)
             or len(places) != len(op._operands)
-            or not line.words.startswith("% = ")
+            or not line.words.removeprefix(_WITH_ALIAS).startswith("\n = ")
             or op.successors
             or len(op.results) != 1
             or "//" in line.words
@@ -144,7 +145,7 @@ class SimilarLines:
         distance = 0
         if isinstance(own, FileLoc) and (own.file, own.line) == (here.file, here.line):
             distance = own.column - here.column - len(line.names[0])
-        elif op.regions or not line.words.endswith(_WITH_ALIAS):
+        elif op.regions or not line.words.startswith(_WITH_ALIAS):
             return
         self._patterns[line.words] = _Pattern(
             op.name,
@@ -159,7 +160,7 @@ class SimilarLines:
 
 
 _ALIAS = re.compile(r" loc\(#loc[0-9]*\)\Z", re.ASCII)
-_WITH_ALIAS = "\n"  # which no line holds
+_WITH_ALIAS = "loc"  # a line begins with a name
 
 
 def _is_closed(op: Operation) -> bool:
