@@ -96,8 +96,11 @@ def _jax(program: str, devices: int, folder: str, quick: bool) -> Iterator[Runne
         yield runner
 
 
-def _emu(folder: str, state: int, **settings: str) -> contextlib.AbstractContextManager[Runner]:
-    return _running([sys.executable, str(HERE / "sdy_steps.py"), folder, str(state)], **settings)
+def _emu(
+    folder: str, state: int, devices: int = 8, **settings: str
+) -> contextlib.AbstractContextManager[Runner]:
+    command = [sys.executable, str(HERE / "sdy_steps.py"), folder, str(state), str(devices)]
+    return _running(command, **settings)
 
 
 def _check_values(ours: Runner, theirs: Runner) -> None:
@@ -111,7 +114,7 @@ def _steps(settings: Settings, program: str, devices: int) -> Outcome:
     with (
         tempfile.TemporaryDirectory(prefix="emu-bench-") as folder,
         _jax(program, devices, folder, settings.quick) as theirs,
-        _emu(folder, theirs.told["state"]) as ours,
+        _emu(folder, theirs.told["state"], devices) as ours,
     ):
         _check_values(ours, theirs)
         samples: dict[Runner, list[Step]] = {ours: [], theirs: []}

@@ -1,7 +1,8 @@
 """Our side of ``peers/jax_run.py``: runs the steps of the program in a folder on PEs, when asked.
 
-    sdy_steps.py FOLDER STATE
+    sdy_steps.py FOLDER STATE DEVICES
 
+It first runs a tiny program on as many PEs, as JAX has started its devices before it compiles.
 STATE is how many of the results replace the first inputs at each step, and are donated. The lines that it
 writes and reads are those of ``jax_run.py``.
 """
@@ -24,6 +25,7 @@ def main() -> None:
     with np.load(folder / "arguments.npz") as file:
         arguments = [file[name] for name in file.files]
     module = emu.sdy.parse((folder / "module.mlir").read_text(encoding="utf-8"), file="module.mlir")
+    _start(int(sys.argv[3]))
     start = time.perf_counter()
     with emu.sdy.compile(module, donate=range(count)) as program:
         compiling = time.perf_counter() - start
@@ -43,6 +45,19 @@ def main() -> None:
                 *state, value = program(*state, *others, gather=False)
             times = time.perf_counter() - start, _processor_seconds() - spent
             print(json.dumps(times), flush=True)
+
+
+_TINY = """
+sdy.mesh @mesh = <["x"={devices}]>
+func.func @main(%x: tensor<{devices}xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}]>}}) -> tensor<{devices}xf32> {{
+  return %x : tensor<{devices}xf32>
+}}"""
+
+
+def _start(devices: int) -> None:
+    import emu.sdy
+
+    emu.sdy.execute(emu.sdy.parse(_TINY.format(devices=devices)), np.ones(devices, np.float32))
 
 
 def _processor_seconds() -> float:

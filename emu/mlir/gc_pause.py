@@ -6,6 +6,9 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_MANY = 10_000
+"""So many new objects are worth to count those that the program has frozen: they are many in a PE."""
+
 
 @contextmanager
 def paused_collection() -> Iterator[None]:
@@ -20,7 +23,7 @@ def paused_collection() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
-            if not gc.get_freeze_count():
+            if gc.get_count()[0] > _MANY and not gc.get_freeze_count():
                 # All that was made here is young, and the next allocation would visit it: a fifth of
                 # the time of a parse. This moves it to the oldest generation, at no cost. (Not where
                 # the program has frozen objects of its own: they would be unfrozen.)

@@ -254,7 +254,7 @@ class Executable:
         try:
             inputs = self._stored(resident, given)
             forms = self._program.results
-            outputs = resident.memory.take([_nbytes(*form) for form in forms])
+            outputs = self._outputs(resident, [buffer for buffer, _ in inputs])
             values = resident.run(inputs, outputs)
         except BaseException:
             if not resident.session.is_open:
@@ -307,6 +307,20 @@ class Executable:
             found.append((buffer, owners))
         copy_all(copies)
         return found
+
+    def _outputs(self, resident: ResidentPEs, inputs: Sequence[Buffer]) -> list[Buffer]:
+        """Return memory for the results: that of a donated input for what is made there."""
+        found: dict[int, Buffer] = {}
+        taken: set[int] = set()
+        for result, index in self._program.made_in_inputs.items():
+            if index not in taken:  # of two results in one input the second is a copy
+                taken.add(index)
+                found[result] = inputs[index]
+        forms = self._program.results
+        missing = [number for number in range(len(forms)) if number not in found]
+        fresh = resident.memory.take([_nbytes(*forms[number]) for number in missing])
+        found.update(zip(missing, fresh, strict=True))
+        return [found[number] for number in range(len(forms))]
 
     def _owners(self, index: int, placement: Placement, value: Input) -> tuple[int, ...]:
         """Return which PE's memory each PE reads an input from: equal shards are stored once."""

@@ -76,6 +76,11 @@ class LocalProgram:
         compiled = compile_program(module, function, donated=donated)
         return cls(None, compiled, function, inputs, results, custom_calls)
 
+    @property
+    def made_in_inputs(self) -> dict[int, int]:
+        """Number of the donated input whose memory a result is made in, by the number of the result."""
+        return {} if self.compiled is None else self.compiled.made_in_inputs
+
     def bind(self, device: Device) -> BoundLocalProgram:
         """Return the program on a device of this process."""
         return BoundLocalProgram(self, device)

@@ -58,6 +58,19 @@ class CompiledProgram:
         """Bytes of the buffers that a bound program has, beside inputs, results and constants."""
         return 0 if self.planned is None else self.planned.arena
 
+    @property
+    def made_in_inputs(self) -> dict[int, int]:
+        """Number of the donated input whose memory a result is made in, by the number of the result."""
+        if self.planned is None:
+            return {}
+        roots, layouts = self.planned.roots, self.planned.layouts
+        own = {root.index for root in roots if root.kind is Kind.OUTPUT}
+        return {
+            index: roots[layouts[slot].root].index
+            for index, slot in enumerate(self.planned.results)
+            if index not in own
+        }
+
     def bind(
         self, device: Device | None = None, custom_calls: Mapping[str, CustomCall] | None = None
     ) -> BoundProgram:
