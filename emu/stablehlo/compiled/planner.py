@@ -98,8 +98,16 @@ class _Planner:
     def _result_roots(self) -> list[int]:
         """Return a root per result: an output, or a donated input that is as large."""
         donated = {index: self._main.block.arguments[index] for index in self._donated}
+        kept: dict[int, int] = {}
+        for index, value in enumerate(self._main.returned):
+            same = next((i for i, argument in donated.items() if argument is value), None)
+            if same is not None:  # what is returned as it came stays where it is
+                kept[index] = self._place[donated.pop(same)]
         found = []
         for index, value in enumerate(self._main.returned):
+            if index in kept:
+                found.append(kept[index])
+                continue
             owner = self._lives.owner(value)
             made = self._lives.home[owner] is self._main and owner not in self._main.block.arguments
             whole = self._lives.stems[value].is_whole

@@ -167,3 +167,19 @@ def test_numpy_does_not_warn_of_what_is_defined() -> None:
     with np.errstate(all="raise"):
         found = compiled(text).bind()([A, np.zeros(2, np.float32)])
     assert found[0].tolist() == [np.inf, np.inf]
+
+
+def test_a_donated_input_that_is_a_result_stays_where_it_is() -> None:
+    text = """func.func @main(%a: tensor<3xf32>, %b: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) {
+      %0 = stablehlo.add %a, %b : tensor<3xf32>
+      return %0, %a, %a : tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
+    }"""
+    program = compiled(text, donated=(0,))
+    # The sum of the same type must not drive it out of its memory: both would be copied.
+    assert program.made_in_inputs == {1: 0}
+    a, b = np.array([1, 2, 3], np.float32), np.ones(3, np.float32)
+    total, same, copy = program.bind()([a, b])
+    assert same is a
+    assert not np.shares_memory(copy, a)
+    for found, expected in ((total, [2, 3, 4]), (same, [1, 2, 3]), (copy, [1, 2, 3])):
+        np.testing.assert_array_equal(found, expected)
