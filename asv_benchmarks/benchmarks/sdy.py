@@ -1,5 +1,6 @@
-"""Shardy: text to modules and back, rules, propagation, explanations."""
+"""Shardy: text to modules and back, rules, propagation, explanations, programs on PEs."""
 
+import numpy as np
 from rows import sdy as rows
 
 
@@ -68,3 +69,37 @@ class Explain(_Task):
 
     def time_explain(self, program, operations):
         self.call(self.given)
+
+
+class Execution:
+    """Layers of an MLP on 8 PEs that stay, state and all."""
+
+    timeout = 180.0
+
+    def setup(self):
+        import emu.sdy
+
+        self.module = emu.sdy.parse(rows.text_of("mlp", 140))
+        self.program = emu.sdy.compile(self.module)
+        rng = np.random.default_rng(0)
+        self.inputs = [
+            rng.normal(size=each.type.shape).astype(np.float32)
+            for each in self.program.partitioned.inputs
+        ]
+        self.program(*self.inputs, gather=False)
+
+    def teardown(self):
+        self.program.close()
+
+    def time_call(self):
+        self.program(*self.inputs, gather=False)
+
+    def time_compile(self):
+        import emu.sdy
+
+        emu.sdy.compile(self.module)
+
+    def track_buffers(self):
+        return self.program._program.compiled.buffer_bytes
+
+    track_buffers.unit = "bytes"
