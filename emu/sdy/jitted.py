@@ -14,6 +14,8 @@ from emu.comm.process.launch_options import LaunchOptions
 from emu.kernels.core.messages import shown
 from emu.mlir.arguments import ArgumentError
 from emu.mlir.ir import Operation
+from emu.sdy.execution.arguments import parse_mesh
+from emu.sdy.execution.errors import ExecutionError
 from emu.sdy.execution.executable import Check, Executable
 from emu.sdy.execution.executable import compile as compile_module
 from emu.sdy.execution.picture import picture
@@ -74,8 +76,8 @@ def jit(
 
     Args:
         function: A function of arrays and pytrees, without side effects.
-        mesh: The mesh: sizes by axis name (``{"x": 2, "y": 4}``), or a mesh of JAX, abstract or not.
-            Within ``function``, constraints may name its axes. Default: that of the shardings.
+        mesh: The mesh: sizes by axis name (``{"x": 2, "y": 4}`` or ``"x=2,y=4"``), or a mesh of JAX,
+            abstract or not. Within ``function``, constraints may name its axes. Default: that of the shardings.
         in_shardings: As for ``jax.jit``: a pytree prefix of the arguments without static ones, of
             ``PartitionSpec`` (where ``mesh`` is given), ``NamedSharding`` or None. Default: what
             propagation finds.
@@ -199,7 +201,10 @@ class JittedFunction:
 
     def lower(self, *args: Tree, **kwargs: Tree) -> Operation:
         """Return the module for arguments like these, as Shardy receives it."""
-        return self._lowered(args, kwargs)
+        import jax
+
+        static, dynamic = self._split(args)
+        return self._lowered(*_typed(jax, dynamic, kwargs, {i: args[i] for i in static}))
 
     def picture(self, *args: Tree, **kwargs: Tree) -> str:
         """Return a text figure of which devices hold which blocks of arguments and results."""
@@ -207,8 +212,7 @@ class JittedFunction:
 
         compiled, _ = self._look_up(args, kwargs)
         partitioned = compiled.executable.partitioned
-        static = {n % len(args) for n in self._settings.static_argnums}
-        dynamic = [None if i in static else x for i, x in enumerate(args)]
+        _, dynamic = self._split(args)
         paths = [*jax.tree_util.tree_leaves_with_path((dynamic, kwargs))]
         names = [_named_leaf(self, path) for path, _ in paths]
         results = jax.tree_util.tree_leaves_with_path(compiled.outputs)
@@ -234,10 +238,7 @@ class JittedFunction:
                 f"keyword arguments must be given by position beside in_shardings, but got "
                 f"{', '.join(kwargs)}"
             )
-        static = {
-            n % len(args) for n in self._settings.static_argnums if -len(args) <= n < len(args)
-        }
-        dynamic = [None if i in static else x for i, x in enumerate(args)]
+        static, dynamic = self._split(args)
         leaves, structure = jax.tree.flatten((dynamic, kwargs))
         values = tuple((type(args[i]), args[i]) for i in sorted(static))
         types = tuple(_aval(jax, x) for x in leaves)
@@ -249,18 +250,25 @@ class JittedFunction:
                 f"static arguments must be hashable, but got {shown([v for _, v in values])}"
             ) from None
         if found is None:
-            module = self._lowered(args, kwargs)
+            typed = _typed(jax, dynamic, kwargs, {i: args[i] for i in static})
+            module = self._lowered(*typed)
             executable = compile_module(module, check=self._settings.check)
             dtypes = tuple(_physical(jax, t) for t in types)
-            found = _Compiled(executable, dtypes, self._outputs(args, kwargs))
+            found = _Compiled(executable, dtypes, self._outputs(*typed))
             self._compiled[key] = found
         return found, leaves
 
-    def _lowered(self, args: tuple[Tree, ...], kwargs: dict[str, Tree]) -> Operation:
+    def _split(self, args: Sequence[Tree]) -> tuple[set[int], list[Tree]]:
+        """Return the positions of static arguments, and the arguments with None in their place."""
+        count = len(args)
+        static = {n % count for n in self._settings.static_argnums if -count <= n < count}
+        return static, [None if i in static else x for i, x in enumerate(args)]
+
+    def _lowered(self, args: Sequence[Tree], kwargs: Mapping[str, Tree]) -> Operation:
         with _within(self._settings.mesh):
             return from_jax(self._jitted, *args, **kwargs)
 
-    def _outputs(self, args: tuple[Tree, ...], kwargs: dict[str, Tree]) -> Tree:
+    def _outputs(self, args: Sequence[Tree], kwargs: Mapping[str, Tree]) -> Tree:
         import jax
 
         with _within(self._settings.mesh):
@@ -315,6 +323,24 @@ def _aval(jax: Any, leaf: Any) -> Any:
         ) from None
 
 
+def _typed(
+    jax: Any, dynamic: Sequence[Tree], kwargs: Mapping[str, Tree], static: Mapping[int, object]
+) -> tuple[list[Tree], dict[str, Tree]]:
+    """Return arguments with types in the place of arrays.
+
+    JAX's arrays lie on a device of JAX's, which does not go with shardings over the mesh's.
+    """
+
+    def typed(leaf: Any) -> Any:
+        aval = _aval(jax, leaf)
+        return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+    args = [
+        static[i] if i in static else jax.tree.map(typed, each) for i, each in enumerate(dynamic)
+    ]
+    return args, jax.tree.map(typed, dict(kwargs))
+
+
 def _is_key(jax: Any, dtype: Any) -> bool:
     return bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))
 
@@ -332,6 +358,11 @@ def _array(leaf: object, dtype: np.dtype[np.generic]) -> Array:
         raise ArgumentError("arguments of a call must be arrays, but got a jax.ShapeDtypeStruct")
     if isinstance(leaf, jax.Array) and _is_key(jax, leaf.dtype):
         leaf = jax.random.key_data(leaf)
+    if isinstance(leaf, int) and dtype.kind in "iu":
+        try:
+            return np.array(leaf, dtype)
+        except OverflowError:
+            raise ArgumentError(f"arguments must fit {dtype}, but got {shown(leaf)}") from None
     return np.asarray(leaf).astype(dtype, copy=False)
 
 
@@ -362,16 +393,13 @@ def _abstract_mesh(mesh: MeshLike) -> MeshLike:
         return mesh.abstract_mesh
     if isinstance(mesh, jax.sharding.AbstractMesh):
         return mesh
-    if (
-        not isinstance(mesh, Mapping)
-        or not all(isinstance(name, str) and name for name in mesh)
-        or not all(type(size) is int and 0 < size < 1 << 31 for size in mesh.values())
-    ):
-        raise ArgumentError(
-            "mesh must be a mesh of JAX, or positive sizes by the names of axes, but got "
-            f"{shown(mesh, with_type=True)}"
-        )
-    return jax.sharding.AbstractMesh(tuple(mesh.values()), tuple(mesh))
+    try:
+        axes = parse_mesh(mesh).axes
+    except ExecutionError as error:
+        raise ArgumentError(f"{error}; a mesh of JAX will do, too") from None
+    return jax.sharding.AbstractMesh(
+        tuple(axis.size for axis in axes), tuple(axis.name for axis in axes)
+    )
 
 
 def _within(mesh: MeshLike) -> Any:

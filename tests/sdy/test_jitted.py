@@ -125,9 +125,15 @@ def test_meshes_of_jax(kind: str) -> None:
     [
         (lambda: emu.sdy.jit(3), "function must be a function, but got 3 of type int"),
         (lambda: emu.sdy.jit(jax.jit(len)), "function must be a plain function"),
-        (lambda: emu.sdy.jit(len, mesh=8), "mesh must be a mesh of JAX, or positive sizes"),
-        (lambda: emu.sdy.jit(len, mesh={"x": 0}), "sizes by the names of axes, but got {'x': 0}"),
-        (lambda: emu.sdy.jit(len, mesh={1: 2}), "sizes by the names of axes, but got {1: 2}"),
+        (lambda: emu.sdy.jit(len, mesh=8), "mesh must name axes and their sizes, .* but is 8"),
+        (
+            lambda: emu.sdy.jit(len, mesh={"x": 0}),
+            "mesh must name .* but is {'x': 0}; a mesh of JAX",
+        ),
+        (
+            lambda: emu.sdy.jit(len, mesh={1: 2}),
+            "mesh must name axes and their sizes, .* but is {1: 2}",
+        ),
         (lambda: emu.sdy.jit(len, in_shardings=P("x")), "needs a mesh; give mesh= to emu.sdy.jit"),
         (
             lambda: emu.sdy.jit(len, mesh={"y": 2}, in_shardings=P("x")),
@@ -200,3 +206,18 @@ def test_pes_do_not_import_jax(tmp_path: Any) -> None:
         [sys.executable, str(path)], capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout.strip() == "[0.0, 0.0, 0.0, 0.0] 2"
+
+
+def test_arrays_of_jax_go_with_shardings_over_the_mesh() -> None:
+    x, w = jnp.arange(32.0).reshape(4, 8), jnp.ones((8, 6))
+    with_specs = emu.sdy.jit(lambda x, w: x @ w, mesh="x=2", in_shardings=(P("x"), None))
+    np.testing.assert_allclose(with_specs(x, w), np.asarray(x @ w))
+    assert "sdy.mesh" in str(with_specs.lower(x, w))
+    with_specs.close()
+
+
+def test_a_number_that_its_dtype_cannot_hold_is_refused() -> None:
+    doubled = emu.sdy.jit(lambda a: a * 2)
+    assert doubled(3) == 6
+    with pytest.raises(emu.sdy.ArgumentError, match=f"arguments must fit int32, but got {2**40}"):
+        doubled(2**40)
