@@ -316,6 +316,8 @@ def _aval(jax: Any, leaf: Any) -> Any:
         return jax.core.ShapedArray(leaf.shape, leaf.dtype, leaf.weak_type)
     try:
         return jax.typeof(leaf).update(sharding=None)
+    except OverflowError as error:
+        raise ArgumentError(f"arguments must fit the dtype that JAX gives them: {error}") from None
     except TypeError:
         raise ArgumentError(
             f"arguments must be arrays or pytrees of them, but got {shown(leaf, with_type=True)}; "
@@ -358,11 +360,6 @@ def _array(leaf: object, dtype: np.dtype[np.generic]) -> Array:
         raise ArgumentError("arguments of a call must be arrays, but got a jax.ShapeDtypeStruct")
     if isinstance(leaf, jax.Array) and _is_key(jax, leaf.dtype):
         leaf = jax.random.key_data(leaf)
-    if isinstance(leaf, int) and dtype.kind in "iu":
-        try:
-            return np.array(leaf, dtype)
-        except OverflowError:
-            raise ArgumentError(f"arguments must fit {dtype}, but got {shown(leaf)}") from None
     return np.asarray(leaf).astype(dtype, copy=False)
 
 

@@ -219,5 +219,5 @@ def test_arrays_of_jax_go_with_shardings_over_the_mesh() -> None:
 def test_a_number_that_its_dtype_cannot_hold_is_refused() -> None:
     doubled = emu.sdy.jit(lambda a: a * 2)
     assert doubled(3) == 6
-    with pytest.raises(emu.sdy.ArgumentError, match=f"arguments must fit int32, but got {2**40}"):
+    with pytest.raises(emu.sdy.ArgumentError, match=f"must fit .* {2**40} too large .* int32"):
         doubled(2**40)
