@@ -295,6 +295,9 @@ def _add_sdy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--timeout", type=float, default=60.0, metavar="SECONDS", help="as of emu run (default: 60)"
     )
     run.add_argument(
+        "--mesh", metavar="x=4,y=8", help="other sizes of the mesh's axes (default: the module's)"
+    )
+    run.add_argument(
         "--reference",
         action="store_true",
         help="compute operation by operation in NumPy: slow, and what defines the meaning",
@@ -511,6 +514,7 @@ def _sdy_run(options: argparse.Namespace) -> int:
             passes=options.pipeline,
             timeout=options.timeout,
             reference=options.reference,
+            mesh=options.mesh,
         )
     )
 

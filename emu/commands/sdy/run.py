@@ -41,6 +41,7 @@ class Request:
         passes: How to partition. Default: "emu-partition-pipeline".
         timeout: Seconds without progress after which the PEs are stopped.
         reference: Whether to compute operation by operation in NumPy, without compiling.
+        mesh: Other sizes of the mesh's axes, as "x=4,y=8". Default: the module's.
     """
 
     file: str
@@ -51,6 +52,7 @@ class Request:
     passes: str | None = None
     timeout: float = 60.0
     reference: bool = False
+    mesh: str | None = None
 
 
 def run_program(
@@ -70,6 +72,7 @@ def run_program(
             module,
             passes=request.passes or DEFAULT_PIPELINE,
             check=request.check,
+            mesh=request.mesh,
             path="reference" if request.reference else "compiled",
         )
         given = _inputs(request, program.partitioned.inputs)

@@ -69,6 +69,13 @@ def test_the_reference_computes_the_same(program: Path, capsys) -> None:
     assert texts[0] == texts[1]
 
 
+def test_the_mesh_may_have_other_sizes(program: Path, capsys) -> None:
+    assert main(["sdy", "run", "program.mlir", "--mesh", "x=4", "--check", "unsharded"]) == 0
+    assert capsys.readouterr().out.startswith("@main on 4 PEs (x=4)")
+    assert main(["sdy", "run", "program.mlir", "--mesh", "x=four"]) == 2
+    assert "mesh must name axes and their sizes" in capsys.readouterr().err
+
+
 def test_a_difference_is_told_with_status_1(program: Path, capsys) -> None:
     text = PROGRAM.replace('["x"=2]', '["x"=4]')
     text = text.replace(
