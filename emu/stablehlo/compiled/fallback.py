@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emu.mlir.ir import Operation, Value
+from emu.mlir.ir import Operation
 from emu.mlir.types import TensorType
 from emu.stablehlo.compiled.forms import Action, Form, Site
 from emu.stablehlo.reference.devices import SingleDevice
 from emu.stablehlo.reference.errors import EvaluationError
 from emu.stablehlo.reference.scope import HANDLERS, Scope
 from emu.stablehlo.reference.values import Array
+from emu.stablehlo.regions import captured
 
 COLLECTIVES = {
     *("stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.all_to_all"),
@@ -24,24 +25,6 @@ COLLECTIVES = {
 """Operations that send values to other devices."""
 
 
-def captured(op: Operation) -> list[Value]:
-    """Return the values that an operation's regions take from around it, in the order of their uses."""
-    inside: set[Value] = set()
-    found: dict[Value, None] = {}
-    for region in op.regions:
-        for block in region.blocks:
-            inside.update(block.arguments)
-    for inner in op.walk():
-        if inner is op:
-            continue
-        inside.update(inner.results)
-        for region in inner.regions:
-            for block in region.blocks:
-                inside.update(block.arguments)
-        found.update(dict.fromkeys(v for v in inner.operands if v not in inside))
-    return list(found)
-
-
 @dataclass(frozen=True)
 class Fallback(Form):
     """The reference's handler; its results are copied to where they are planned."""
@@ -50,7 +33,7 @@ class Fallback(Form):
         """Return what calls the handler."""
         op, program, env = site.op, site.program, site.memory.env
         handler = HANDLERS.get(op.name)
-        outside = captured(op) if op.regions else []
+        outside = captured(op)
         slots = site.step.operands
         count = len(slots) - len(outside)
         # Other threads may read what a thread sends for longer than the plan keeps it.

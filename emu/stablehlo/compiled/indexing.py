@@ -19,6 +19,7 @@ from emu.stablehlo.reference.gather_scatter import full_index, slice_grid
 from emu.stablehlo.reference.scope import HANDLERS, Scope
 from emu.stablehlo.reference.shaping import result_shape
 from emu.stablehlo.reference.values import Array
+from emu.stablehlo.regions import only_operation
 from emu.stablehlo.syntax import ints
 
 
@@ -296,11 +297,8 @@ def combiner(op: Operation) -> str | None:
     elements = {result_dtype(value.type) for value in (old, new, op.results[0])}
     if len(elements) != 1:
         return None
-    returned = operations[-1].operands
     if len(operations) == 1:
-        return "set" if returned == (new,) else None
+        return "set" if operations[0].operands == (new,) else None
     names = {"stablehlo.add": "add", "stablehlo.multiply": "multiply"}
-    only = operations[0]
-    if len(operations) != 2 or only.name not in names or returned != tuple(only.results):
-        return None
-    return names[only.name] if set(only.operands) == {old, new} else None
+    only = only_operation(op.regions[0])
+    return None if only is None else names.get(only.name)

@@ -9,7 +9,7 @@ import numpy as np
 
 from emu.kernels.reduce import CODES
 from emu.mlir.attributes import StringAttr, TypeAttr
-from emu.mlir.ir import Operation, Region, Value
+from emu.mlir.ir import Operation, Region
 from emu.mlir.types import FunctionType
 from emu.stablehlo.reference.devices import SingleDevice
 from emu.stablehlo.reference.dtypes import result_dtype
@@ -17,6 +17,7 @@ from emu.stablehlo.reference.errors import EvaluationError
 from emu.stablehlo.reference.reduction import fold
 from emu.stablehlo.reference.scope import Program, Scope, callee
 from emu.stablehlo.reference.values import Array
+from emu.stablehlo.regions import captured, only_operation
 
 _NAMES = {
     "stablehlo.add": "sum",
@@ -65,11 +66,8 @@ def reducer_of(op: Operation) -> Reducer:
 
 def _name(region: Region, dtype: np.dtype[np.generic]) -> str | None:
     """Return the World's name of a reduction that is a single operation of both parameters."""
-    block = region.blocks[0]
-    first, last = block.first, block.last
-    if len(region.blocks) > 1 or first is None or last is None or first.next_op is not last:
-        return None
-    if set(first.operands) != set(block.arguments) or list(last.operands) != first.results:
+    first = only_operation(region)
+    if first is None:
         return None
     name = _NAMES.get(first.name)
     if dtype == np.bool_:
@@ -84,10 +82,7 @@ def _name(region: Region, dtype: np.dtype[np.generic]) -> str | None:
 def _module(op: Operation) -> Operation:
     """Return a module with the region as a function, and the functions that it calls."""
     region = op.regions[0]
-    inside: set[Value] = {result for each in _walk(region) for result in each.results}
-    inside |= {a for each in region.blocks for a in each.arguments}
-    inside |= {a for o in _walk(region) for b in o.walk_blocks() for a in b.arguments}
-    if any(value not in inside for each in _walk(region) for value in each.operands):
+    if captured(op):
         raise EvaluationError("the region uses values from outside of it")
     block = region.blocks[0]
     types = FunctionType(
@@ -106,10 +101,6 @@ def _module(op: Operation) -> Operation:
     for function in _called(op):
         body.append(function.clone())
     return module
-
-
-def _walk(region: Region) -> list[Operation]:
-    return [each for block in region.blocks for op in block for each in op.walk()]
 
 
 def _called(op: Operation) -> list[Operation]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from emu.mlir.ir import Block, Operation, Value
 from emu.stablehlo.attributes import ComparisonDirection, ComparisonType
-from emu.stablehlo.compiled.fallback import captured, store
+from emu.stablehlo.compiled.fallback import store
 from emu.stablehlo.compiled.forms import Action, Context, Form, Site, plans
 from emu.stablehlo.compiled.indexing import add_points
 from emu.stablehlo.reference.dtypes import is_float, is_integer, result_dtype
@@ -18,6 +18,7 @@ from emu.stablehlo.reference.reduction import window_view
 from emu.stablehlo.reference.scope import HANDLERS, Scope
 from emu.stablehlo.reference.shaping import pad, result_shape
 from emu.stablehlo.reference.values import Array
+from emu.stablehlo.regions import captured, only_operation
 from emu.stablehlo.syntax import ints
 from emu.stablehlo.windows import Window, windows
 
@@ -34,10 +35,8 @@ _UFUNCS: dict[str, np.ufunc] = {
 def combiner(op: Operation, region: int = 0) -> str | None:
     """Return the name of the operation that is all a region of two scalars does, if it is one."""
     block = op.regions[region].blocks[0]
-    only = block.first
-    if len(block.arguments) != 2 or only is None or only.next_op is not block.last:
-        return None
-    if only.operands != tuple(block.arguments) or block.terminator.operands != tuple(only.results):
+    only = only_operation(op.regions[region])
+    if only is None or only.operands != tuple(block.arguments):
         return None
     dtypes = {result_dtype(v.type) for v in (*block.arguments, op.operands[0])}
     return only.name if len(dtypes) == 1 else None

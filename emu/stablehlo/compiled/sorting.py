@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from emu.mlir.attributes import IntegerAttr
-from emu.stablehlo.compiled.fallback import captured, store
+from emu.stablehlo.compiled.fallback import store
 from emu.stablehlo.compiled.forms import Action, Context, Form, Site, plans
 from emu.stablehlo.reference.dtypes import is_float
 from emu.stablehlo.reference.elementwise import total_order
 from emu.stablehlo.reference.scope import HANDLERS, Scope
 from emu.stablehlo.reference.values import Array
+from emu.stablehlo.regions import captured
 
 _Less = Callable[[np.ndarray, np.ndarray], np.ndarray]
 

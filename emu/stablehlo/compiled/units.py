@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from emu.mlir.ir import Block, Operation, Value
-from emu.stablehlo.compiled.fallback import captured
 from emu.stablehlo.compiled.forms import Form
 from emu.stablehlo.compiled.fused import Fused
 from emu.stablehlo.compiled.fusion import Group, compile_group, find_groups
+from emu.stablehlo.regions import captured
 
 CONTROL = {"stablehlo.while", "stablehlo.if", "stablehlo.case"}
 """Operations whose blocks are planned."""

@@ -14,6 +14,7 @@ from emu.mlir.effects import is_effect_free
 from emu.mlir.ir import Block, Operation, Value
 from emu.stablehlo.compiled.fusion.groups import MOST_OPERATIONS, Draft, Group, can_fuse
 from emu.stablehlo.compiled.fusion.values import FREE, Sources, shape_of
+from emu.stablehlo.regions import captured
 
 _CHUNK = 8192
 """Operations among which groups are looked for: dependences are kept as sets of so many bits at most."""
@@ -302,23 +303,3 @@ def _size(op: Operation) -> int:
     for extent in shape_of(value) or ():
         size *= extent
     return size
-
-
-def captured(op: Operation) -> list[Value]:
-    """Return the values that an operation's regions take from around it."""
-    if not op.regions:
-        return []
-    inside: set[Value] = set()
-    for region in op.regions:
-        for block in region.blocks:
-            inside.update(block.arguments)
-    found: dict[Value, None] = {}
-    for inner in op.walk():
-        if inner is op:
-            continue
-        inside.update(inner.results)
-        for region in inner.regions:
-            for block in region.blocks:
-                inside.update(block.arguments)
-        found.update(dict.fromkeys(v for v in inner.operands if v not in inside))
-    return list(found)

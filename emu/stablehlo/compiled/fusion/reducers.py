@@ -12,6 +12,7 @@ from emu.mlir.ir import Operation, Value
 from emu.stablehlo.compiled.fusion.values import tile_dtype
 from emu.stablehlo.reference.scope import HANDLERS, Scope
 from emu.stablehlo.reference.values import Array
+from emu.stablehlo.regions import only_operation
 from emu.tile.types import DType
 
 _COMBINERS = {
@@ -21,18 +22,11 @@ _COMBINERS = {
 
 def combiner_of(op: Operation) -> str | None:
     """Return the name of the operation that combines two elements; None if it is more than one operation."""
-    if len(op.results) != 1 or len(op.regions[0].blocks) != 1:
+    only = only_operation(op.regions[0]) if len(op.results) == 1 else None
+    if only is None or only.name not in _COMBINERS:
         return None
-    block = op.regions[0].blocks[0]
-    inner = list(block)
-    if len(inner) != 2 or inner[0].name not in _COMBINERS:
-        return None
-    if list(inner[1].operands) != list(inner[0].results):
-        return None
-    if set(inner[0].operands) != set(block.arguments):
-        return None
-    dtypes = {tile_dtype(v) for v in (*block.arguments, *op.operands, *op.results)}
-    return inner[0].name if len(dtypes) == 1 else None
+    values = (*op.regions[0].blocks[0].arguments, *op.operands, *op.results)
+    return only.name if len({tile_dtype(v) for v in values}) == 1 else None
 
 
 ARGUMENTS = {"argmax": np.greater, "argmin": np.less}
