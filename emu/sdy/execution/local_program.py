@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -76,7 +77,7 @@ class LocalProgram:
         compiled = compile_program(module, function, donated=donated)
         return cls(None, compiled, function, inputs, results, custom_calls)
 
-    @property
+    @cached_property  # every call asks
     def made_in_inputs(self) -> dict[int, int]:
         """Number of the donated input whose memory a result is made in, by the number of the result."""
         return {} if self.compiled is None else self.compiled.made_in_inputs
