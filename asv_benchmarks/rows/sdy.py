@@ -41,7 +41,7 @@ def task(name: str, passes: str, text: str) -> tuple[Callable[[], Any], Callable
     import emu.sdy
 
     if name == "run":
-        return lambda: emu.sdy.parse(text), lambda module: emu.sdy.run(module, passes)
+        return lambda: emu.sdy.parse(text), lambda module: emu.sdy.run_passes(module, passes)
     module = emu.sdy.parse(text)
     given = {"unpickle": lambda: pickled}
     pickled = pickle.dumps(module) if name == "unpickle" else b""
@@ -52,7 +52,7 @@ def task(name: str, passes: str, text: str) -> tuple[Callable[[], Any], Callable
         "pickle": lambda _: pickle.dumps(module),
         "unpickle": pickle.loads,
         "explain": lambda _: emu.sdy.explain(module),
-        "plain": lambda _: emu.sdy.run(module.clone(), PIPELINE, verify_each=False),
+        "plain": lambda _: emu.sdy.run_passes(module.clone(), PIPELINE, verify_each=False),
     }
     return given.get(name, lambda: None), calls[name]
 

@@ -57,7 +57,7 @@ func.func @main(%x: tensor<{devices}xf32> {{sdy.sharding = #sdy.sharding<@mesh, 
 def _start(devices: int) -> None:
     import emu.sdy
 
-    emu.sdy.execute(emu.sdy.parse(_TINY.format(devices=devices)), np.ones(devices, np.float32))
+    emu.sdy.run(emu.sdy.parse(_TINY.format(devices=devices)), np.ones(devices, np.float32))
 
 
 def _processor_seconds() -> float:

@@ -2,7 +2,7 @@
 
     >>> import emu.sdy
     >>> module = emu.sdy.parse(text)              # StableHLO with sdy shardings
-    >>> emu.sdy.run(module, "sdy-propagation-pipeline")
+    >>> emu.sdy.run_passes(module, "sdy-propagation-pipeline")
     >>> print(module)
     >>> print(emu.sdy.explain(text).value("%5")[0])
 

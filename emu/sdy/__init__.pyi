@@ -15,10 +15,10 @@ from .execution.errors import ExecutionError as ExecutionError
 from .execution.errors import MismatchError as MismatchError
 from .execution.executable import Executable as Executable
 from .execution.executable import compile as compile
-from .execution.executable import execute as execute
+from .execution.executable import run as run
 from .jax import from_jax as from_jax
 from .jitted import jit as jit
-from .passes.run import run as run
+from .passes.run import run_passes as run_passes
 from .provenance import Explanation as Explanation
 from .provenance import ValueReport as ValueReport
 from .provenance import explain as explain

@@ -23,7 +23,7 @@ func.func @main(
 def shardings() -> str:
     """Return the shardings of the function's arguments and result after propagation."""
     module = emu.sdy.parse(PROGRAM)
-    for diagnostic in emu.sdy.run(module, "sdy-propagation-pipeline"):
+    for diagnostic in emu.sdy.run_passes(module, "sdy-propagation-pipeline"):
         print(f"{diagnostic.severity.value}: {diagnostic.message}")
     return next(line.strip() for line in str(module).splitlines() if "func.func" in line)
 

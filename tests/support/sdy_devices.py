@@ -67,5 +67,5 @@ def on_devices(
 def operations(text: str, passes: str) -> list[Operation]:
     """Return the operations of a program after passes."""
     module = emu.sdy.parse(text)
-    emu.sdy.run(module, passes)
+    emu.sdy.run_passes(module, passes)
     return list(module.walk())

@@ -33,7 +33,7 @@ def on(*dims: str) -> str:
 def refusal(arguments: str, body: str, options: str = "") -> str:
     module = parse(program(arguments, body))
     with pytest.raises(emu.sdy.PassFailed) as caught:
-        emu.sdy.run(module, CONVERT + options)
+        emu.sdy.run_passes(module, CONVERT + options)
     return str(caught.value)
 
 

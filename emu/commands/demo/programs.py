@@ -199,7 +199,7 @@ def sharded_layers() -> Result:
 
     start = time.perf_counter()
     module = emu.sdy.parse(_LAYERS)
-    emu.sdy.run(module, "emu-partition-pipeline")
+    emu.sdy.run_passes(module, "emu-partition-pipeline")
     seconds = time.perf_counter() - start
     counts: dict[str, int] = {}
     for name in re.findall(

@@ -60,7 +60,7 @@ def cost(
 ) -> Cost:
     """Predict what one run of a sharded program costs each device.
 
-    A copy of the module is partitioned as ``emu.sdy.execute`` does; the program of one device is
+    A copy of the module is partitioned as ``emu.sdy.run`` does; the program of one device is
     read, not run. Nothing overlaps in the prediction: collectives go one after the other.
 
     Args:

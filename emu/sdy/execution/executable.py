@@ -42,6 +42,7 @@ from emu.sdy.execution.partitioned import (
 from emu.sdy.execution.resident import ResidentPEs
 from emu.sdy.execution.shards import Placement, box
 from emu.sdy.execution.trace import Recorder, Values
+from emu.sdy.passes.base import Pass
 from emu.stablehlo.reference import evaluate
 from emu.stablehlo.reference.custom_calls import registered_calls
 from emu.stablehlo.reference.devices import SingleDevice
@@ -502,7 +503,7 @@ def compile(
     )
 
 
-def execute(
+def run(
     module: Operation,
     *inputs: Any,
     passes: str = DEFAULT_PIPELINE,
@@ -515,6 +516,10 @@ def execute(
     options: LaunchOptions | None = None,
 ) -> list[Array]:
     """Run a module once: ``compile`` and a call, whose arguments these are."""
+    if any(isinstance(each, (str, Pass)) for each in inputs):
+        raise ExecutionError(
+            "run takes the program's inputs, but got passes: run_passes(module, passes) runs those"
+        )
     with compile(
         module,
         passes=passes,

@@ -18,7 +18,7 @@ from emu.sdy.execution.shards import Placement
 from emu.sdy.execution.trace import mark_whole, whole_number
 from emu.sdy.passes.base import Pass, Pipeline
 from emu.sdy.passes.export.local.conversion import ConvertGlobalToLocal
-from emu.sdy.passes.run import run as run_passes
+from emu.sdy.passes.run import run_passes
 from emu.sdy.passes.text import passes_of
 
 DEFAULT_PIPELINE = "emu-partition-pipeline"

@@ -1,6 +1,6 @@
 """Passes as objects: those that propagate, and the pipelines.
 
-Each is a frozen dataclass whose fields are its options; ``emu.sdy.run`` takes them beside names. The
+Each is a frozen dataclass whose fields are its options; ``emu.sdy.run_passes`` takes them beside names. The
 other passes are known by name only.
 """
 

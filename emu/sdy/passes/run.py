@@ -1,4 +1,4 @@
-"""``run``: runs passes on a module from Python."""
+"""``run_passes``: runs passes on a module from Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from emu.sdy.passes.base import Pass, Session, run_pass
 from emu.sdy.passes.text import passes_of
 
 
-def run(
+def run_passes(
     module: Operation, passes: str | Pass | Sequence[Pass], *, verify_each: bool = True
 ) -> list[Diagnostic]:
     """Run passes on a module, in place.

@@ -130,7 +130,7 @@ def explain(
     Args:
         module: A module, which is not changed and whose values have the names
             that the printer gives them, or a text, in which values keep their names.
-        passes: The passes to run, as for ``emu.sdy.run``. Default: the whole of
+        passes: The passes to run, as for ``emu.sdy.run_passes``. Default: the whole of
             Shardy's propagation, ``sdy-propagation-pipeline``.
         file: Name of the text in reported locations. Default: "-".
 

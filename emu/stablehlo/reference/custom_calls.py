@@ -33,7 +33,7 @@ def register_custom_call(name: str, *, replace: bool = False) -> Callable[[_F], 
     one array per result, each of the type that the operation says. Operands cannot be written to.
     In a partitioned program it gets shards; ``register_rule("@name")`` says how they may be cut.
     PEs get the function by its import, or by cloudpickle where it has none, like the functions of
-    ``emu.launch``. A function that is given as ``custom_calls=`` to ``compile`` or ``execute`` takes
+    ``emu.launch``. A function that is given as ``custom_calls=`` to ``compile`` or ``run`` takes
     the place of a registered one for that program.
 
     Args:

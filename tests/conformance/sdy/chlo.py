@@ -106,7 +106,7 @@ def compare(name: str, kind: str) -> str | float:
         f"  return %0 : {result}\n}}\n"
     )
     module = emu.sdy.parse(text)
-    if emu.sdy.run(module, "chlo-legalize-to-stablehlo"):
+    if emu.sdy.run_passes(module, "chlo-legalize-to-stablehlo"):
         return "stays"
     return apart(execute(str(module), values), execute(legalized(text), values))
 

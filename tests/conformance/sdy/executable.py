@@ -90,7 +90,7 @@ def lowered(text: str, passes: list[str]) -> str:
     """Return the functions of a program after passes, without shardings."""
     module = emu.sdy.parse(text)
     for each in passes:
-        emu.sdy.run(module, each)
+        emu.sdy.run_passes(module, each)
     return body(str(module))
 
 

@@ -86,7 +86,7 @@ def without_shardings(module: Operation) -> str | None:
             op.replace_with(op.operands)
         elif op.name == "sdy.sharding_group":
             op.erase()
-    emu.sdy.run(module, "sdy-drop-sharding-and-mesh")
+    emu.sdy.run_passes(module, "sdy-drop-sharding-and-mesh")
     return str(module)
 
 
@@ -177,11 +177,11 @@ def compare(text: str, passes: str, devices: int) -> str:
         return "left out: calls what is not there"
     before, _ = sides(module)
     try:
-        emu.sdy.run(module, passes)
+        emu.sdy.run_passes(module, passes)
     except PassFailed as error:
         return f"left out: not converted: {str(error).splitlines()[1][:160]}"
     arguments, results = sides(module)
-    emu.sdy.run(module, "sdy-drop-sharding-and-mesh")
+    emu.sdy.run_passes(module, "sdy-drop-sharding-and-mesh")
     local = str(module)
     rng = np.random.default_rng(0)
     wholes = [random_array(rng, type_) for type_ in before.types]

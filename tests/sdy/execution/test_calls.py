@@ -15,7 +15,7 @@ import emu
 import emu.sdy
 from emu.comm.errors import CollectiveMismatchError, DeadlockError, PEDiedError
 from emu.sdy.execution.errors import ExecutionError
-from emu.sdy.execution.executable import compile, execute
+from emu.sdy.execution.executable import compile, run
 from emu.stablehlo.reference import EvaluationError
 
 STEP = """
@@ -170,7 +170,7 @@ class TestInputs:
 
     def test_jax_arrays(self) -> None:
         jnp = pytest.importorskip("jax.numpy")
-        assert_step(execute(emu.sdy.parse(STEP), jnp.asarray(W), jnp.asarray(R), jnp.float32(2)))
+        assert_step(run(emu.sdy.parse(STEP), jnp.asarray(W), jnp.asarray(R), jnp.float32(2)))
 
     @pytest.mark.parametrize("value", [1j, "x", None, [1.0], np.float64(2)])
     def test_scalars_that_do_not_fit(self, value) -> None:
@@ -201,7 +201,7 @@ class TestInputs:
           return %a : {t}
         }}"""
         x = np.arange(12).reshape(6, 2).astype(np.int8) % 5
-        (got,) = execute(emu.sdy.parse(text), x.astype(dtype))
+        (got,) = run(emu.sdy.parse(text), x.astype(dtype))
         np.testing.assert_array_equal(got, x.astype(dtype))
 
     def test_uneven_shards_and_empty_arrays(self) -> None:

@@ -9,7 +9,7 @@ import emu
 import emu.sdy
 from emu.mlir.arguments import ArgumentError
 from emu.sdy.execution.errors import ExecutionError, MismatchError
-from emu.sdy.execution.executable import compile, execute
+from emu.sdy.execution.executable import compile, run
 
 LAYER = """
 sdy.mesh @mesh = <["data"=2, "model"=2]>
@@ -76,14 +76,14 @@ def test_every_pe_of_a_world_gets_the_whole_results() -> None:
 def test_a_program_without_shardings_runs_in_this_process() -> None:
     text = "func.func @main(%a: tensor<3xf32>) -> tensor<3xf32> {\n%0 = stablehlo.sine %a : tensor<3xf32>\nreturn %0 : tensor<3xf32>\n}"
     (x,) = inputs((3,))
-    (got,) = execute(emu.sdy.parse(text), x, check="unsharded")
+    (got,) = run(emu.sdy.parse(text), x, check="unsharded")
     np.testing.assert_allclose(got, np.sin(x), rtol=1e-6)
 
 
 class TestComparison:
     def test_the_right_offsets_along_sub_axes_are_found_right(self) -> None:
         a = np.arange(32, dtype=np.int32).reshape(8, 4)
-        (got,) = execute(emu.sdy.parse(SUB_AXES), a, check="unsharded")
+        (got,) = run(emu.sdy.parse(SUB_AXES), a, check="unsharded")
         np.testing.assert_array_equal(got, a + np.arange(4))
 
     @pytest.mark.parametrize("check", ["outputs", "unsharded"])
@@ -91,7 +91,7 @@ class TestComparison:
         a = np.arange(32, dtype=np.int32).reshape(8, 4)
         passes = "emu-partition-pipeline{fix-sub-axis-offsets=false}"
         with pytest.raises(MismatchError) as caught:
-            execute(emu.sdy.parse(SUB_AXES, file="offsets.mlir"), a, passes=passes, check=check)
+            run(emu.sdy.parse(SUB_AXES, file="offsets.mlir"), a, passes=passes, check=check)
         finding = caught.value.findings[0]
         whole = np.arange(4) if check == "unsharded" else a + np.arange(4)
         assert finding.expected == np.broadcast_to(whole, (8, 4))[finding.index]
@@ -108,6 +108,10 @@ class TestComparison:
 
 
 class TestWrongArguments:
+    def test_passes_as_inputs(self) -> None:
+        with pytest.raises(ExecutionError, match=r"but got passes: run_passes\(module, passes\)"):
+            run(emu.sdy.parse(SUB_AXES), "sdy-propagation-pipeline")
+
     def test_inputs(self) -> None:
         program = compile(emu.sdy.parse(LAYER))
         x, w, v = inputs((8, 16), (16, 32), (32, 16))
@@ -177,7 +181,7 @@ class TestPartialResultsOfShardy:
         kept = {"multiply": a.prod(0), "add": 1 + a.sum(0), "maximum": np.maximum(1, a.max(0))}
         for passes in ("emu-partition-pipeline", AS_SHARDY % "true"):
             module = emu.sdy.parse(PARTIAL.format(name=name))
-            (got,) = execute(module, a, passes=passes, check="unsharded")
+            (got,) = run(module, a, passes=passes, check="unsharded")
             np.testing.assert_allclose(got, kept[name], rtol=1e-5)
 
     @pytest.mark.parametrize("name", ["multiply", "add"])
@@ -186,7 +190,7 @@ class TestPartialResultsOfShardy:
         (a,) = inputs((4, 3), seed=3)
         module = emu.sdy.parse(PARTIAL.format(name=name), file="partial.mlir")
         with pytest.raises(MismatchError) as caught:
-            execute(module, a, passes=AS_SHARDY % "false", check=check)
+            run(module, a, passes=AS_SHARDY % "false", check=check)
         finding = caught.value.findings[0]
         if check == "unsharded":
             assert finding.what == "stablehlo.reduce"

@@ -27,7 +27,7 @@ def program(mesh: str, meshes: str = MESHES) -> str:
 
 def after(text: str, passes: str) -> str:
     module = emu.sdy.parse(text)
-    emu.sdy.run(module, passes)
+    emu.sdy.run_passes(module, passes)
     return str(module)
 
 

@@ -64,7 +64,7 @@ def convert(file: Path, passes: str) -> str | None:
     """None if a program is converted, else the error."""
     module = emu.sdy.parse(file.read_text(encoding="utf-8"))
     try:
-        emu.sdy.run(module, passes)
+        emu.sdy.run_passes(module, passes)
     except emu.sdy.PassFailed as error:
         return str(error)
     left = {op.name for op in module.walk() if op.dialect in {"chlo", "sdy"}}

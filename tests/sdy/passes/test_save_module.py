@@ -46,7 +46,7 @@ def test_modules_on_the_way(tmp_path: Path, collectives: bool, files: dict[str, 
         dump_index=3,
         enable_insert_explicit_collectives=collectives,
     )
-    emu.sdy.run(emu.sdy.parse(PROGRAM), pipeline)
+    emu.sdy.run_passes(emu.sdy.parse(PROGRAM), pipeline)
     written = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert written.keys() == files.keys()
     for name, content in files.items():
@@ -56,6 +56,6 @@ def test_modules_on_the_way(tmp_path: Path, collectives: bool, files: dict[str, 
 
 def test_nowhere_to_write_is_no_error(tmp_path: Path) -> None:
     module = emu.sdy.parse(PROGRAM)
-    (warning,) = emu.sdy.run(module, SaveModule(str(tmp_path / "missing"), "title"))
+    (warning,) = emu.sdy.run_passes(module, SaveModule(str(tmp_path / "missing"), "title"))
     assert warning.severity is Severity.WARNING
     assert "title.mlir" in warning.message

@@ -21,7 +21,7 @@ func.func private @same(%p: tensor<8xf32>) -> tensor<8xf32> {
 
 def test_two_calls_in_a_row_of_a_function_that_returns_its_argument() -> None:
     module = emu.sdy.parse(TEXT)
-    emu.sdy.run(module, "sdy-basic-propagate")  # calls as they are, not imported
+    emu.sdy.run_passes(module, "sdy-basic-propagate")  # calls as they are, not imported
     assert (
         'stablehlo.negate %arg0 {sdy.sharding = #sdy.sharding_per_value<[<@m, [{"a", ?}]>'
         in str(module)
@@ -30,5 +30,5 @@ def test_two_calls_in_a_row_of_a_function_that_returns_its_argument() -> None:
 
 def test_the_pipeline_goes_through_both() -> None:
     module = emu.sdy.parse(TEXT)
-    emu.sdy.run(module, "sdy-propagation-pipeline")
+    emu.sdy.run_passes(module, "sdy-propagation-pipeline")
     assert str(module).count('[<@m, [{"a"}]>]') == 4

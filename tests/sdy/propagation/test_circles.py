@@ -23,10 +23,10 @@ PASSES = "sdy-add-data-flow-edges,sdy-basic-propagate"
 
 def test_manual_axes_behind_free_ones_are_told() -> None:
     with pytest.raises(emu.sdy.PassFailed, match='manual axes \\("x"\\) come in from outside'):
-        emu.sdy.run(emu.sdy.parse(TEXT), PASSES, verify_each=False)
+        emu.sdy.run_passes(emu.sdy.parse(TEXT), PASSES, verify_each=False)
 
 
 def test_the_pass_that_the_error_names_helps() -> None:
     module = emu.sdy.parse(TEXT)
-    emu.sdy.run(module, f"sdy-manual-axes-cleanup,{PASSES}")
+    emu.sdy.run_passes(module, f"sdy-manual-axes-cleanup,{PASSES}")
     assert 'replicated={"x"}' in str(module)

@@ -45,7 +45,7 @@ def test_the_module_is_left_as_it_is_and_the_result_is_that_of_the_pipeline() ->
     before = str(module)
     explanation = emu.sdy.explain(module)
     assert str(module) == before
-    emu.sdy.run(module, "sdy-propagation-pipeline")
+    emu.sdy.run_passes(module, "sdy-propagation-pipeline")
     assert str(explanation.module) == str(module)
 
 

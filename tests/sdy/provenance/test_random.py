@@ -60,5 +60,5 @@ def test_what_is_explained_is_what_the_passes_give() -> None:
         if explanation.failure is not None:  # some programs drop unreduced axes
             expected = pytest.raises(emu.sdy.PassFailed, match=re.escape(str(explanation.failure)))
         with expected:
-            emu.sdy.run(module, "sdy-propagation-pipeline", verify_each=False)
+            emu.sdy.run_passes(module, "sdy-propagation-pipeline", verify_each=False)
         assert str(explanation.module) == str(module)

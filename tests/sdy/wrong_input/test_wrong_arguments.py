@@ -70,9 +70,9 @@ CALLS: dict[str, Callable[[Any], Any]] = {
         f"to_text {name}": lambda v, name=name: emu.sdy.to_text(MODULE, **{name: v})
         for name in ("generic", "locations", "local")
     },
-    "run module": lambda v: emu.sdy.run(v, "sdy-close-shardings"),
-    "run passes": lambda v: emu.sdy.run(emu.sdy.parse(TEXT), v),
-    "run verify_each": lambda v: emu.sdy.run(emu.sdy.parse(TEXT), [], verify_each=v),
+    "run module": lambda v: emu.sdy.run_passes(v, "sdy-close-shardings"),
+    "run passes": lambda v: emu.sdy.run_passes(emu.sdy.parse(TEXT), v),
+    "run verify_each": lambda v: emu.sdy.run_passes(emu.sdy.parse(TEXT), [], verify_each=v),
     "explain": emu.sdy.explain,
     "explain passes": lambda v: emu.sdy.explain(TEXT, v),
     "explain file": lambda v: emu.sdy.explain(TEXT, file=v),
@@ -95,7 +95,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
             *("passes", "check", "custom_calls", "mesh", "n_pes", "replicas", "donate", "path"),
         )
     },
-    "execute": lambda v: emu.sdy.execute(v, NUMBERS),
+    "execute": lambda v: emu.sdy.run(v, NUMBERS),
     "call": PROGRAM,
     "call two": lambda v: PROGRAM(NUMBERS, v),
     "call options": lambda v: PROGRAM(NUMBERS, options=v),

@@ -45,7 +45,7 @@ def run_all(seed: int) -> bool:
         emu.sdy.to_text(module, generic=generic, locations=True)
     for name in rng.sample(sorted(known_passes()), 2):
         try:
-            emu.sdy.run(emu.sdy.parse(text), name)
+            emu.sdy.run_passes(emu.sdy.parse(text), name)
         except emu.sdy.PassFailed as error:
             if "internal error" in str(error) and seed not in KNOWN:
                 raise  # an error of our inside
@@ -73,7 +73,7 @@ def test_what_a_pass_does_not_expect_is_an_error_of_the_pass(
     with pytest.raises(
         emu.sdy.PassFailed, match="cannot take this module: internal error: ValueError: odd"
     ) as it:
-        emu.sdy.run(emu.sdy.parse("func.func private @f()"), "sdy-close-shardings")
+        emu.sdy.run_passes(emu.sdy.parse("func.func private @f()"), "sdy-close-shardings")
     assert isinstance(it.value.__cause__, ValueError)  # where it comes from is not lost
 
 

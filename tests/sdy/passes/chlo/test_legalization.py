@@ -21,7 +21,7 @@ def legalized(body: str, arguments: str, result: str) -> tuple[str, list[str]]:
     """The operations that are made, and the warnings."""
     text = f"func.func @main({arguments}) -> {result} {{\n{body}\n  return %0 : {result}\n}}"
     module = emu.sdy.parse(text)
-    messages = emu.sdy.run(module, PASS)
+    messages = emu.sdy.run_passes(module, PASS)
     again = emu.sdy.parse(str(module))  # the verifier takes it
     assert str(again) == str(module)
     return str(module), [each.message for each in messages]
@@ -69,7 +69,7 @@ def test_the_largest_elements() -> None:
         f"  %v, %i = chlo.top_k(%x, k = 2) : {text} -> (tensor<4x2xf32>, tensor<4x2xi32>)\n"
         "  return %i : tensor<4x2xi32>\n}"
     )
-    assert not emu.sdy.run(module, PASS)
+    assert not emu.sdy.run_passes(module, PASS)
     names = [op.name for op in module.walk() if op.dialect == "stablehlo"]
     assert names[:2] == ["stablehlo.iota", "stablehlo.sort"]
     assert "compare  GT" in str(module).replace("compare GT", "compare  GT")
@@ -117,7 +117,7 @@ def test_shardings_are_kept() -> None:
         f"  %0 = chlo.square %x {sharding} : tensor<4xf32> -> tensor<4xf32>\n"
         "  return %0 : tensor<4xf32>\n}"
     )
-    emu.sdy.run(module, PASS)
+    emu.sdy.run_passes(module, PASS)
     assert f"stablehlo.multiply %arg0, %arg0 {sharding}" in str(module)
 
 

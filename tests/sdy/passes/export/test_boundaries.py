@@ -15,7 +15,7 @@ sdy.mesh @turned = <["x"=2, "y"=4], device_ids=[7, 6, 5, 4, 3, 2, 1, 0]>
 def fails(text: str, passes: str) -> str:
     module = emu.sdy.parse(HEAD + text)
     with pytest.raises(emu.sdy.PassFailed) as caught:
-        emu.sdy.run(module, passes)
+        emu.sdy.run_passes(module, passes)
     return str(caught.value)
 
 

@@ -191,6 +191,6 @@ func.func @main(%a: tensor<30x12xf32> {sdy.sharding = #sdy.sharding<@grid, [{"b"
   return %2 : tensor<30x12xf32>
 }
 """)
-    (warning,) = emu.sdy.run(module, "func.func(sdy-reshard-to-collectives)")
+    (warning,) = emu.sdy.run_passes(module, "func.func(sdy-reshard-to-collectives)")
     assert '[{"c", "a"}, {"b"}]' in warning.message
     assert str(warning.location).endswith(":5:8")

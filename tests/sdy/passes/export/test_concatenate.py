@@ -15,7 +15,7 @@ func.func @main(%a: tensor<16xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}], un
 
 def test_operands_that_were_partial_sums_differ_from_the_result() -> None:
     module = emu.sdy.parse(TEXT)
-    emu.sdy.run(module, "func.func(sdy-insert-explicit-reshards)")
+    emu.sdy.run_passes(module, "func.func(sdy-insert-explicit-reshards)")
     names = [op.name for op in module.walk() if op.dialect in {"sdy", "stablehlo"}]
     assert names[1:] == [
         "sdy.all_reduce",

@@ -31,7 +31,7 @@ PASSES = ["sdy-resolve-permutation-factors", "sdy-per-instruction-partitioning"]
 )
 def test_counts_that_make_no_sense(name: str, counts: str, message: str) -> None:
     with pytest.raises(emu.sdy.PassFailed, match=message):
-        emu.sdy.run(emu.sdy.parse(TEXT), f"{name}{{{counts}}}")
+        emu.sdy.run_passes(emu.sdy.parse(TEXT), f"{name}{{{counts}}}")
 
 
 @pytest.mark.parametrize("name", PASSES)

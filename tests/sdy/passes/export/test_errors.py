@@ -23,7 +23,7 @@ def sharding(dims: str, *, mesh: str = "@grid", unreduced: str = "") -> str:
 def fails(text: str, passes: str) -> str:
     module = emu.sdy.parse(HEAD + text)
     with pytest.raises(emu.sdy.PassFailed) as caught:
-        emu.sdy.run(module, passes)
+        emu.sdy.run_passes(module, passes)
     return str(caught.value)
 
 
@@ -67,7 +67,7 @@ func.func @main(%a: tensor<4xf32> {{{sharding('[{"x"}]')}}}) -> tensor<4xf32> {{
 }}"""
     )
     before = str(module)
-    emu.sdy.run(module, "func.func(sdy-reshard-to-collectives)")
+    emu.sdy.run_passes(module, "func.func(sdy-reshard-to-collectives)")
     assert str(module) == before
 
 
@@ -100,7 +100,7 @@ func.func @main(%a: tensor<5xf32> {sdy.sharding = #sdy.sharding<@last, []>}) -> 
   return %a : tensor<5xf32>
 }""")
     before = emu.sdy.to_text(module)
-    emu.sdy.run(module, "sdy-update-non-divisible-input-output-shardings")
+    emu.sdy.run_passes(module, "sdy-update-non-divisible-input-output-shardings")
     assert emu.sdy.to_text(module) == before
 
 
@@ -113,5 +113,5 @@ func.func @main(%a: tensor<2x3xf32>) -> tensor<3x2xf32> {
   return %1 : tensor<3x2xf32>
 }""")
     before = emu.sdy.to_text(module)
-    emu.sdy.run(module, "canonicalize")
+    emu.sdy.run_passes(module, "canonicalize")
     assert emu.sdy.to_text(module) == before

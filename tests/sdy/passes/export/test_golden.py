@@ -32,7 +32,7 @@ def cases(*names: str) -> list[pytest.ParameterSet]:  # type: ignore[name-define
 @pytest.mark.parametrize(("passes", "before", "after"), cases())
 def test_pass(passes: str, before: str, after: str) -> None:
     module = emu.sdy.parse(before)
-    emitted = emu.sdy.run(module, passes)
+    emitted = emu.sdy.run_passes(module, passes)
     assert str(module).strip() == after.strip()
     assert all(each.severity is Severity.WARNING for each in emitted)
 
@@ -43,5 +43,5 @@ def test_pass(passes: str, before: str, after: str) -> None:
 def test_again_changes_nothing(passes: str, before: str, after: str) -> None:
     """What these passes have made, they leave as it is."""
     module = emu.sdy.parse(after)
-    emu.sdy.run(module, passes)
+    emu.sdy.run_passes(module, passes)
     assert str(module).strip() == after.strip()

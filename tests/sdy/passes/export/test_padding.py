@@ -19,7 +19,7 @@ PADDING = "func.func(sdy-pad-for-divisibility)"
 def fails(text: str, passes: str) -> str:
     module = emu.sdy.parse(HEAD + text)
     with pytest.raises(emu.sdy.PassFailed) as caught:
-        emu.sdy.run(module, passes)
+        emu.sdy.run_passes(module, passes)
     return str(caught.value)
 
 

@@ -43,7 +43,7 @@ func.func @main(%a: tensor<6x5xf32>, %b: tensor<5x4xf32>) -> tensor<6xf32> {{
 )
 def test_chosen_operations_are_wrapped(chosen: str, count: int) -> None:
     module = emu.sdy.parse(TEXT)
-    emu.sdy.run(module, make_pass(NAME, {"filter": chosen}))
+    emu.sdy.run_passes(module, make_pass(NAME, {"filter": chosen}))
     wrapped = [op for op in module.walk() if op.name == "sdy.manual_computation"]
     assert len(wrapped) == count
 
@@ -53,7 +53,7 @@ def test_values(chosen: str) -> None:
     rng = np.random.default_rng(0)
     given = [rng.integers(-4, 4, shape).astype(np.float32) for shape in ((6, 5), (5, 4))]
     module = emu.sdy.parse(TEXT)
-    emu.sdy.run(module, make_pass(NAME, {"filter": chosen}))
+    emu.sdy.run_passes(module, make_pass(NAME, {"filter": chosen}))
     (got,) = on_devices(str(module), *given)
     np.testing.assert_array_equal(got, whole(TEXT, *given)[0])
 
@@ -72,4 +72,4 @@ func.func @main(%a: tensor<5xf32>) -> tensor<5xf32> {{
 @pytest.mark.parametrize("text", ["selectLow=a", "selectHigh=-1", "low=3", "selectLow=" + "9" * 30])
 def test_filters_that_make_no_sense(text: str) -> None:
     with pytest.raises(emu.sdy.PassFailed, match="filter must have parts of names"):
-        emu.sdy.run(emu.sdy.parse(TEXT), make_pass(NAME, {"filter": text}))
+        emu.sdy.run_passes(emu.sdy.parse(TEXT), make_pass(NAME, {"filter": text}))

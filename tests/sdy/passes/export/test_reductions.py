@@ -84,7 +84,7 @@ def test_every_operator(dims: str) -> None:
     i = rng.integers(-9, 9, (12, 6)).astype(np.int32)
     b = rng.random((12, 6)) < 0.9
     given = {"%x": x, "%i": i, "%b": b}
-    *found, top, index = emu.sdy.execute(emu.sdy.parse(program(dims)), x, i, b, check="unsharded")
+    *found, top, index = emu.sdy.run(emu.sdy.parse(program(dims)), x, i, b, check="unsharded")
     for (op, operand, _, start), got in zip(KINDS, found, strict=True):
         expected = UFUNCS[op].reduce(given[operand], axis=0)
         if (op, operand) == ("minimum", "%i"):
@@ -116,7 +116,7 @@ func.func @main(%x: tensor<12x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a"}
 def test_what_comes_between_does_not_hide_the_operator(name: str, start: str, result: str) -> None:
     text = DELAYED.replace("NAME", name).replace("START", start).replace("RESULT", result)
     x = np.random.default_rng(1).normal(-3, 1, (12, 6)).astype(np.float32)
-    (got,) = emu.sdy.execute(emu.sdy.parse(text), x, check="unsharded")
+    (got,) = emu.sdy.run(emu.sdy.parse(text), x, check="unsharded")
     expected = np.tanh(x.max(0) if name == "max" else x.min(0))
     np.testing.assert_allclose(got, expected, rtol=1e-6)
 
@@ -141,6 +141,6 @@ func.func @main(%x: tensor<12x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a"}
 def test_operations_on_one_device(device: int) -> None:
     x = np.random.default_rng(2).normal(size=(12, 6)).astype(np.float32)
     module = emu.sdy.parse(ONE_DEVICE.replace("DEVICE", str(device)))
-    product, total = emu.sdy.execute(module, x, check="unsharded")
+    product, total = emu.sdy.run(module, x, check="unsharded")
     np.testing.assert_allclose(product, np.tanh(x) * x, rtol=1e-5)
     np.testing.assert_allclose(total, (np.tanh(x.astype(float)) * x).sum(0), rtol=1e-5, atol=1e-6)

@@ -103,7 +103,7 @@ def test_uneven_shards_compute_what_the_whole_program_does(
 
 def lowered(text: str) -> str:
     module = emu.sdy.parse(text)
-    emu.sdy.run(module, "emu-resolve-uneven-shards")
+    emu.sdy.run_passes(module, "emu-resolve-uneven-shards")
     return str(module)
 
 

@@ -8,14 +8,14 @@ import pytest
 
 from emu.mlir import parse
 from emu.mlir.diagnostics import PassFailed
-from emu.sdy.passes.run import run
+from emu.sdy.passes.run import run_passes
 
 GOLDEN = Path(__file__).parent / "golden"
 
 
 def test_copying_a_function_is_told_once() -> None:
     text = (GOLDEN / "import_func_calls.mlir").read_text()
-    (warning,) = run(parse(text), "sdy-import-func-calls")
+    (warning,) = run_passes(parse(text), "sdy-import-func-calls")
     assert warning.message == (
         "function @leaf has multiple call ops, we need to clone the function body for each call"
     )
@@ -31,4 +31,4 @@ func.func @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
 }"""
     )
     with pytest.raises(PassFailed, match="-:4:8: function @elsewhere has no body"):
-        run(module, "sdy-import-func-calls")
+        run_passes(module, "sdy-import-func-calls")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from emu.mlir import parse
-from emu.sdy.passes.run import run
+from emu.sdy.passes.run import run_passes
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -22,7 +22,7 @@ NAMES = sorted(p.stem for p in GOLDEN.glob("*.mlir") if not p.stem.endswith(".ex
 def after(text: str, passes: str) -> str:
     """The module's text after passes, without the words around it."""
     module = parse(text)
-    run(module, passes)
+    run_passes(module, passes)
     return str(module).rstrip("\n")
 
 
@@ -49,7 +49,7 @@ def test_a_second_time_changes_nothing(name: str) -> None:
     for golden in ("import_pipeline_dedup", "lift_inlined_meshes", "flatten_call_graph"):
         text = (GOLDEN / f"{golden}.expected.mlir").read_text()
         module = parse(text)
-        run(module, name)
+        run_passes(module, name)
         once = str(module)
-        run(module, name)
+        run_passes(module, name)
         assert str(module) == once, golden

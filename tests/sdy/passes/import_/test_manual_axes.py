@@ -6,7 +6,7 @@ import pytest
 
 from emu.mlir import parse
 from emu.mlir.diagnostics import PassFailed
-from emu.sdy.passes.run import run
+from emu.sdy.passes.run import run_passes
 
 
 def test_a_manual_computation_that_only_does_something_fails() -> None:
@@ -22,4 +22,4 @@ func.func @main() {
 }"""
     )
     with pytest.raises(PassFailed, match="-:4:3: op has manual_axes when there are no in/out"):
-        run(module, "sdy-manual-axes-cleanup")
+        run_passes(module, "sdy-manual-axes-cleanup")

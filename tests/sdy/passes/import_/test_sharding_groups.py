@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from emu.mlir import parse
 from emu.mlir.diagnostics import PassFailed
-from emu.sdy.passes.run import run
+from emu.sdy.passes.run import run_passes
 
 
 def after(text: str, passes: str) -> str:
     """The module's text after passes, without the words around it."""
     module = parse(text)
-    run(module, passes)
+    run_passes(module, passes)
     return str(module).rstrip("\n")
 
 
@@ -37,7 +37,7 @@ func.func @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
         "-:6:5: ShardingGroupOps values cannot cross ManualComputationOp boundaries for groupId: 8"
     )
     with pytest.raises(PassFailed, match=re.escape(message)):
-        run(module, "sdy-sharding-group-import")
+        run_passes(module, "sdy-sharding-group-import")
 
 
 def test_groups_of_different_shapes_fail() -> None:
@@ -51,7 +51,7 @@ func.func @main(%arg0: tensor<4xf32>, %arg1: tensor<4x1xf32>) {
     )
     message = "-:4:3: ShardingGroupOps values must have the same shape for groupId: 0"
     with pytest.raises(PassFailed, match=re.escape(message)):
-        run(module, "sdy-sharding-group-import")
+        run_passes(module, "sdy-sharding-group-import")
 
 
 @settings(deadline=None)

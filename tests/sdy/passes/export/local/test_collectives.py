@@ -19,7 +19,7 @@ def test_partial_results_are_combined_as_the_reduction_does(by: str) -> None:
         f'  %1 = sdy.all_reduce {{"r"}} %0 out_sharding=<@grid, []> : tensor<{element}>',
     )
     module = parse(text)
-    assert not emu.sdy.run(module, CONVERT)
+    assert not emu.sdy.run_passes(module, CONVERT)
     (combining,) = [op for op in module.walk() if op.name == "stablehlo.all_reduce"]
     assert [op.name for op in combining.body()] == [f"stablehlo.{by}", "stablehlo.return"]
 
@@ -45,7 +45,7 @@ def test_results_that_depend_on_each_other_are_reduced_together() -> None:
     module = parse(
         program(arg("%a", "tensor<4xf32>", '{"r"}') + ", %s: tensor<f32>, %n: tensor<i32>", LARGEST)
     )
-    assert not emu.sdy.run(module, CONVERT)
+    assert not emu.sdy.run_passes(module, CONVERT)
     names = [op.name for op in module.walk()]
     assert names.count("stablehlo.all_gather") == 2
     assert names.count("stablehlo.reduce") == 2

@@ -135,9 +135,9 @@ def test_sub_axes_are_warned_of_once() -> None:
         for i in range(2)
     )
     text = program("%a: tensor<8xf32>", body) + 'sdy.mesh @line = <["r"=4]>'
-    emitted = emu.sdy.run(parse(text), CONVERT + "{fix-sub-axis-offsets=false}")
+    emitted = emu.sdy.run_passes(parse(text), CONVERT + "{fix-sub-axis-offsets=false}")
     assert [("fix-sub-axis-offsets" in each.message) for each in emitted] == [True]
-    assert not emu.sdy.run(parse(text), CONVERT)
+    assert not emu.sdy.run_passes(parse(text), CONVERT)
 
 
 def test_a_missing_reshard_is_warned_of() -> None:
@@ -149,7 +149,7 @@ def test_a_missing_reshard_is_warned_of() -> None:
         "    sdy.return %1 : tensor<2xf32>\n"
         "  } : (tensor<4xf32>) -> tensor<4xf32>",
     )
-    (emitted,) = emu.sdy.run(parse(text), CONVERT)
+    (emitted,) = emu.sdy.run_passes(parse(text), CONVERT)
     assert "a reshard is missing" in emitted.message
 
 
@@ -161,8 +161,8 @@ def test_shards_of_random_bits_are_not_all_the_same() -> None:
         ": (tensor<2xui64>) -> (tensor<2xui64>, tensor<8xui32>)",
     )
     module = parse(text)
-    assert not emu.sdy.run(module, CONVERT)
+    assert not emu.sdy.run_passes(module, CONVERT)
     (bits,) = [op for op in module.walk() if op.name == "stablehlo.rng_bit_generator"]
     assert str(bits.results[1].type) == "tensor<8xui32>"
-    (emitted,) = emu.sdy.run(parse(text), CONVERT + "{fix-wrong-results=false}")
+    (emitted,) = emu.sdy.run_passes(parse(text), CONVERT + "{fix-wrong-results=false}")
     assert "each device makes the same random bits" in emitted.message

@@ -26,5 +26,5 @@ def test_sums_that_are_none_are_warned_of(by: str, start: str, message: str) -> 
         '  %1 = sdy.all_reduce {"r"} %0 out_sharding=<@grid, []> : tensor<f32>',
     )
     asked = CONVERT + "{fix-wrong-results=false}"
-    emitted = [each.message for each in emu.sdy.run(parse(text), asked)]
+    emitted = [each.message for each in emu.sdy.run_passes(parse(text), asked)]
     assert [message in each for each in emitted] == ([True] if message else [])

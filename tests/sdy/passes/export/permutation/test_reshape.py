@@ -21,7 +21,7 @@ func.func @main(%arg: tensor<4x3x8xf32>) -> (tensor<96xf32> {sdy.sharding = #sdy
 
 def test_both_sides_take_what_divides() -> None:
     module = emu.sdy.parse(TEXT)
-    emu.sdy.run(module, "func.func(sdy-insert-explicit-reshards{enable-full-version=true})")
+    emu.sdy.run_passes(module, "func.func(sdy-insert-explicit-reshards{enable-full-version=true})")
     text = str(module)
     assert "sdy.reshard %arg0" in text
     assert '#sdy.sharding_per_value<[<@m, [{"y":(1)4, "x"' in text

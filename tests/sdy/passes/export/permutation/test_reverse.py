@@ -25,7 +25,7 @@ PERMUTATION = "sdy-resolve-permutation-factors"
 def fails(text: str, passes: str) -> str:
     module = emu.sdy.parse(HEAD + text)
     with pytest.raises(emu.sdy.PassFailed) as caught:
-        emu.sdy.run(module, passes)
+        emu.sdy.run_passes(module, passes)
     return str(caught.value)
 
 
@@ -60,7 +60,7 @@ func.func @main(%a: tensor<48xf32>) -> tensor<48xf32> {{
   return %1 : tensor<48xf32>
 }}"""
     )
-    emu.sdy.run(module, PERMUTATION)
+    emu.sdy.run_passes(module, PERMUTATION)
     first = next(iter(module.body()))
     mesh = first.properties["mesh"]
     assert isinstance(mesh, Mesh)
@@ -85,7 +85,7 @@ func.func @main(%a: tensor<{size}xf32>) -> tensor<{size}xf32> {{
   return %1 : tensor<{size}xf32>
 }}"""
     )
-    emu.sdy.run(module, PERMUTATION)
+    emu.sdy.run_passes(module, PERMUTATION)
     permute = next(op for op in module.walk() if op.name == "stablehlo.collective_permute")
     # Elements move by one: those of each device, and the last one of the device before.
     assert len([op for op in module.walk() if op.name == permute.name]) == (1 if count > 1 else 0)

@@ -31,7 +31,7 @@ def program(body: str, given: str = '[{"x"}, {}]', returned: str = "[{}, {}]") -
 def lines(text: str, *passes: str) -> list[str]:
     """The lines of the function after passes."""
     module = emu.sdy.parse(text)
-    emu.sdy.run(module, ",".join(passes))
+    emu.sdy.run_passes(module, ",".join(passes))
     found = [line.strip().replace(f" : {T}", "") for line in str(module).splitlines()]
     start = next(i for i, line in enumerate(found) if line.startswith("func.func @main"))
     return found[start + 1 : found.index(next(f for f in found[start:] if f.startswith("return")))]
@@ -106,7 +106,7 @@ def test_two_devices_at_once() -> None:
         )
     )
     with pytest.raises(emu.sdy.PassFailed, match="has conflicting single-device result shardings"):
-        emu.sdy.run(module, INSERT)
+        emu.sdy.run_passes(module, INSERT)
 
 
 def test_without_a_global_mesh_nothing_is_inserted() -> None:
@@ -153,13 +153,13 @@ def test_devices_may_be_replicas() -> None:
 def test_wrong_counts(options: str, message: str) -> None:
     module = emu.sdy.parse(program(BODY))
     with pytest.raises(emu.sdy.PassFailed, match=message):
-        emu.sdy.run(module, RESOLVE.replace(")", f"{{{options}}})"))
+        emu.sdy.run_passes(module, RESOLVE.replace(")", f"{{{options}}})"))
 
 
 def test_a_device_outside_of_the_mesh() -> None:
     module = emu.sdy.parse(program(BODY).replace("device_ids=[3]", "device_ids=[4]"))
     with pytest.raises(emu.sdy.PassFailed, match="on device 4, which is none of the 4 devices of"):
-        emu.sdy.run(module, f"{INSERT},{RESOLVE}")
+        emu.sdy.run_passes(module, f"{INSERT},{RESOLVE}")
 
 
 def test_results_elsewhere_need_reshards_first() -> None:
@@ -170,4 +170,4 @@ def test_results_elsewhere_need_reshards_first() -> None:
         )
     )
     with pytest.raises(emu.sdy.PassFailed, match="sdy-insert-explicit-reshards"):
-        emu.sdy.run(module, RESOLVE)
+        emu.sdy.run_passes(module, RESOLVE)

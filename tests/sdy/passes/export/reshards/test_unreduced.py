@@ -23,7 +23,7 @@ def sharding(dims: str, *, mesh: str = "@grid", unreduced: str = "") -> str:
 def fails(text: str, passes: str) -> str:
     module = emu.sdy.parse(HEAD + text)
     with pytest.raises(emu.sdy.PassFailed) as caught:
-        emu.sdy.run(module, passes)
+        emu.sdy.run_passes(module, passes)
     return str(caught.value)
 
 
