@@ -11,13 +11,19 @@ from emu.comm.layout import Layout
 from emu.comm.link_model import Link
 from emu.comm.memory.heap import register
 from emu.comm.memory.segment import Segment
+from emu.comm.process import serving
 from emu.comm.world.linked import make_world
 from emu.comm.world.world import World
 from emu.kernels.core.environment import usable_cores
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C reach what tests start: background jobs of a shell ignore it, and so do children."""
+    """Prepare this process for what tests start.
+
+    Ctrl-C shall reach it: background jobs of a shell ignore it, and so do children. And PEs import the test's
+    file: what all test files import is loaded once, in the process that PEs are forked from.
+    """
+    serving.MODULES.extend(("pytest", "hypothesis"))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
