@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 import pytest
+from variants import thorough
 
 import emu
 import emu.sdy
@@ -35,6 +36,7 @@ DTYPES = {
     "i4": ml_dtypes.int4,
 }
 N_PES = 4
+LINK = emu.Link(bandwidth=25e9, latency=1e-6)
 MESHES = {1: 4, 2: 2, 4: 1}
 """Number of partitions by that of replicas."""
 
@@ -247,9 +249,11 @@ def test_random_collectives_on_threads() -> None:
             assert_same(case, got, wanted)
 
 
-@pytest.mark.parametrize("link", [None, emu.Link(bandwidth=25e9, latency=1e-6)])
-def test_random_collectives_on_pes(link: emu.Link | None) -> None:
-    chosen = cases(2, 240 if link is None else 60)
+@pytest.mark.parametrize(
+    ("link", "count"), thorough([(None, 60), (None, 240), (LINK, 60)], (None, 60))
+)
+def test_random_collectives_on_pes(link: emu.Link | None, count: int) -> None:
+    chosen = cases(2, count)
     work = [(plan_collective(case.op), case) for case in chosen]
     per_pe = emu.launch(run_in_world, N_PES, args=(work,), link=link)
     for number, case in enumerate(chosen):

@@ -8,14 +8,19 @@ from tile_cases import CASES
 from tile_cpu_runner import run
 from tile_harness import Kernel, Program
 from tile_programs import programs
+from variants import thorough
 
 from emu.tile import reference
 from emu.tile.cpu import native
 from emu.tile.ops import Code
 from emu.tile.types import F16, F32, I8, I32, Pointer
 
+QUICK = [
+    p for p in CASES if not str(p).endswith(("-narrow", "-i16", "-i64", "-u16", "-u32", "-u64"))
+]
 
-@pytest.mark.parametrize("program", CASES, ids=str)
+
+@pytest.mark.parametrize("program", thorough(CASES, *QUICK), ids=str)
 def test_compiled_programs_do_what_the_reference_does(program: Program) -> None:
     program.check(run)
 

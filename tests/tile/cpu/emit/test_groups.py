@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tile_cpu_runner import run
 from tile_harness import Kernel, values
+from variants import thorough
 
 from emu.tile.ops import Code
 from emu.tile.types import F32, I1, I32
@@ -43,7 +44,7 @@ def test_a_tile_is_read_before_it_is_overwritten(
     k.program("overlap").check(run)
 
 
-@pytest.mark.parametrize("n", [64, 65, 100, 1000])
+@pytest.mark.parametrize("n", thorough([64, 65, 100, 1000], 65, 1000))
 @pytest.mark.parametrize("start", [0, 37, -5, 960])
 def test_remainders_that_change_nothing_are_no_gathers(n: int, start: int) -> None:
     """``(start + range) % n`` along a row and along a column, in a loop that moves the pointers."""

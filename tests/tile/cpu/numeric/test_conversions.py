@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from tile_samples import HASWELL, assert_same, reference, samples
+from variants import thorough
 
 from emu.tile.ops import Code
 from emu.tile.types import (
@@ -19,12 +20,12 @@ from emu.tile.types import (
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
-@pytest.mark.parametrize("source", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("source", thorough(list(DTYPES.values()), I1, I32, U64, F16, F32), ids=str)
 def test_casts_round_once(compiled, make_case, source):
     check_casts(compiled, make_case, source, None)
 
 
-@pytest.mark.parametrize("source", [I1, I32, I64, U64, F16, F32, F64], ids=str)
+@pytest.mark.parametrize("source", thorough([I1, I32, I64, U64, F16, F32, F64], I64, F32), ids=str)
 def test_casts_round_once_without_avx512(compiled, make_case, source):
     check_casts(compiled, make_case, source, HASWELL)
 

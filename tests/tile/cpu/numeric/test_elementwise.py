@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from llvmlite import ir
 from tile_samples import HASWELL, _random, _specials, assert_same, reference, samples
+from variants import thorough
 
 from emu.tile.cpu import native
 from emu.tile.cpu.numeric import elementwise, vector_builder
@@ -85,7 +86,9 @@ def check(compiled, cases, lanes=32, target=None):
         assert_same(function(*arrays), want, label, arrays)
 
 
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize(
+    "dtype", thorough(list(DTYPES.values()), I1, I8, I32, BF16, F32, F8E4M3FN), ids=str
+)
 def test_operations_are_those_of_the_reference(compiled, make_case, dtype):
     cases = [make_case(code, dtype) for code in codes_of(dtype)]
     if dtype.is_float:
@@ -93,12 +96,12 @@ def test_operations_are_those_of_the_reference(compiled, make_case, dtype):
     check(compiled, cases)
 
 
-@pytest.mark.parametrize("dtype", [F16, BF16, F8E4M3FN, I8, I32, F32], ids=str)
+@pytest.mark.parametrize("dtype", thorough([F16, BF16, F8E4M3FN, I8, I32, F32], BF16, I32), ids=str)
 def test_operations_are_those_of_the_reference_without_avx512(compiled, make_case, dtype):
     check(compiled, [make_case(code, dtype) for code in codes_of(dtype)], target=HASWELL)
 
 
-@pytest.mark.parametrize("lanes", [None, 1, 3, 8, 31])
+@pytest.mark.parametrize("lanes", thorough([None, 1, 3, 8, 31], None, 31))
 def test_any_number_of_lanes(compiled, make_case, lanes):
     codes = [Code.ADD, Code.MAX, Code.LT, Code.DIV, Code.SELECT, Code.FMA, Code.REM]
     cases = [make_case(code, dtype) for code, dtype in itertools.product(codes, (F32, BF16))]
