@@ -60,6 +60,7 @@ def test_a_row_has_both_contenders_and_their_ratio(tmp_path):
     assert "of 1 goals met" in printed
 
 
+@pytest.mark.slow
 def test_two_multiprocessing_peers_in_one_run(tmp_path):
     rows, _ = compare(tmp_path, "--only", "signal/one way from Python*")
     assert len(rows) == 2

@@ -21,9 +21,25 @@ def programs():
     """Every Python block of the README and the manual, with its page and its number there."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     return [
-        pytest.param(page, program, id=f"{page.relative_to(ROOT)}-{number}")
+        pytest.param(
+            page, program, id=f"{page.relative_to(ROOT)}-{number}", marks=rarely(number > 0)
+        )
         for page in pages
         for number, program in enumerate(blocks(page, "python"))
+    ]
+
+
+def rarely(choice):
+    """Return the marks of what only the thorough run does, because it starts programs that resemble others."""
+    return [pytest.mark.slow] if choice else []
+
+
+def examples():
+    """Every example, with its path as the test's name; the quick run has the first of each folder."""
+    first = {example.parent: example for example in reversed(EXAMPLES)}
+    return [
+        pytest.param(path, id=str(path.relative_to(ROOT)), marks=rarely(path != first[path.parent]))
+        for path in EXAMPLES
     ]
 
 
@@ -134,7 +150,7 @@ def test_links_between_pages_lead_somewhere(page):
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("example", examples())
 def test_the_example_runs_as_it_says(example, command):
     for needed in re.findall(r"^ *import (torch|jax)$", example.read_text(), re.MULTILINE):
         if not find_spec(needed):

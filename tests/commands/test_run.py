@@ -10,6 +10,7 @@ import zlib
 from subprocess import PIPE
 
 import pytest
+from variants import thorough
 
 from emu.commands.run import can_use_world
 
@@ -22,6 +23,7 @@ def test_every_pe_runs_the_script_and_lines_begin_with_its_number(command):
     assert lines == ["[0] 0 of 3", "[1] 1 of 3", "[2] 2 of 3"]
 
 
+@pytest.mark.slow
 def test_no_prefix_leaves_the_lines_as_they_are(command):
     script = command.script("import emu\nprint(f'I am {emu.world().my_pe}')\n")
     done = command("run", "-n", 2, "--no-prefix", script)
@@ -42,12 +44,14 @@ def test_the_script_is_main_with_its_own_arguments_and_folder(command):
     assert done.stdout.splitlines() == [f"__main__ True {argv} from beside", "True"]
 
 
+@pytest.mark.slow
 def test_a_relative_script_is_found_and_shown_by_its_absolute_path(command):
     script = command.script("import sys; print(sys.argv, __file__)\n")
     done = command("run", "-n", 1, "--no-prefix", "script.py")
     assert done.stdout == f"['{script}'] {script}\n", done.stderr
 
 
+@pytest.mark.slow
 def test_children_of_a_script_find_the_stand_ins(command):
     script = command.script(
         "import subprocess, sys\n"
@@ -86,13 +90,17 @@ def test_a_missing_script_is_a_usage_error(command):
 
 @pytest.mark.parametrize(
     ("leave", "status"),
-    [
+    thorough(
+        [
+            ("sys.exit()", 0),
+            ("sys.exit(0)", 0),
+            ("sys.exit(7)", 7),
+            ("sys.exit(-1)", 255),
+            ("sys.exit(256)", 1),
+        ],
         ("sys.exit()", 0),
-        ("sys.exit(0)", 0),
         ("sys.exit(7)", 7),
-        ("sys.exit(-1)", 255),
-        ("sys.exit(256)", 1),
-    ],
+    ),
 )
 def test_sys_exit_gives_the_exit_status(command, leave, status):
     done = command("run", "-n", 2, command.script(f"import sys\n{leave}\n"))
@@ -128,6 +136,7 @@ def test_an_exception_prints_the_remote_traceback_with_the_number_of_the_pe(comm
     assert "PeerFailedError:" not in done.stderr
 
 
+@pytest.mark.slow
 def test_an_error_that_all_pes_share_is_printed_once(command):
     done = command("run", "-n", 2, command.script("import emu\nraise LookupError('the same')\n"))
     assert done.returncode == 1
@@ -180,12 +189,14 @@ def test_ctrl_c_gives_130_and_leaves_no_process(command):
             os.kill(pid, 0)
 
 
+@pytest.mark.slow
 def test_the_default_number_of_pes_is_the_number_of_cores(command):
     done = command("run", "--no-prefix", command.script("import emu; print(emu.world().n_pes)\n"))
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [str(os.cpu_count())] * os.cpu_count()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
 def test_a_pe_computes_on_one_thread(command):
     script = command.script(
@@ -217,7 +228,10 @@ def package(command):
     return folder
 
 
-@pytest.mark.parametrize(("module", "file"), [("outer", "__main__.py"), ("outer.tool", "tool.py")])
+@pytest.mark.parametrize(
+    ("module", "file"),
+    thorough([("outer", "__main__.py"), ("outer.tool", "tool.py")], ("outer.tool", "tool.py")),
+)
 def test_a_module_runs_as_python_m_runs_it(command, package, module, file):
     arguments = ("-m", module, "-n", "7", "--stdin", "-m", "a b")
     done = command("run", "-n", 1, "--no-prefix", *arguments)
@@ -253,12 +267,14 @@ def test_a_missing_module_is_one_line_and_starts_nothing(command, package, modul
     assert done.stdout == ""
 
 
+@pytest.mark.slow
 def test_a_module_of_the_standard_library_runs(command):
     (command.folder / "x.json").write_text('{"b": 1}')
     done = command("run", "-n", 1, "--no-prefix", "-m", "json.tool", "--compact", "x.json")
     assert (done.returncode, done.stdout) == (0, '{"b":1}\n'), done.stderr
 
 
+@pytest.mark.slow
 def test_an_import_that_fails_in_a_module_is_the_modules_error(command):
     (command.folder / "program.py").write_text("import nowhere_to_be_found\n")
     done = command("run", "-n", 2, "-m", "program")
@@ -297,7 +313,7 @@ def test_standard_input_reaches_the_pes_that_were_chosen(command, choice, reader
     assert sorted(out.splitlines()) == found
 
 
-@pytest.mark.parametrize("choice", ["0", "all"])
+@pytest.mark.parametrize("choice", thorough(["0", "all"], "0"))
 def test_a_lot_of_input_arrives_whole_though_one_pe_takes_none(command, choice):
     script = command.script(
         "import sys, emu, zlib\n"
@@ -319,7 +335,7 @@ def test_a_lot_of_input_arrives_whole_though_one_pe_takes_none(command, choice):
     assert sorted(done.stdout.split("\n")[:-1]) == [f"{pe} {zlib.crc32(data)}" for pe in readers]
 
 
-@pytest.mark.parametrize("choice", ["0", "all", "none"])
+@pytest.mark.parametrize("choice", thorough(["0", "all", "none"], "all"))
 def test_input_without_an_end_that_nobody_reads_holds_nobody(command, choice):
     endless = subprocess.Popen(["yes"], stdout=PIPE)
     script = command.script("print('done')\n")
@@ -329,7 +345,8 @@ def test_input_without_an_end_that_nobody_reads_holds_nobody(command, choice):
     assert (done.returncode, done.stdout) == (0, "done\ndone\n"), done.stderr
 
 
-@pytest.mark.parametrize("choice", ["0", "all"])
+@pytest.mark.slow
+@pytest.mark.parametrize("choice", thorough(["0", "all"], "0"))
 def test_a_closed_standard_input_is_an_empty_one(command, choice):
     script = command.script(ECHO)
     process = command.start(
@@ -384,7 +401,7 @@ def test_to_wait_for_input_is_no_deadlock(command):
     assert (process.returncode, out) == (0, "here\n"), err
 
 
-@pytest.mark.parametrize("choice", ["0", "all"])
+@pytest.mark.parametrize("choice", thorough(["0", "all"], "0"))
 def test_ctrl_c_ends_a_program_that_waits_for_input(command, choice):
     script = command.script(
         "import emu\nw = emu.world()\n"
@@ -459,6 +476,7 @@ def _can_mount():
     return subprocess.run(probe, capture_output=True, check=False).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not _can_mount(), reason="needs root and a mount namespace")
 def test_a_full_disk_costs_time_and_one_line(command):
     full = command.folder / "full"
@@ -485,6 +503,7 @@ def test_a_script_without_a_world_runs_on_one_pe_and_that_is_said(command):
     assert "script.py uses no World, so it runs on one PE" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_script_without_a_world_runs_on_as_many_pes_as_are_asked_for(command):
     done = command("run", "-n", 2, command.script("print('twice')\n"))
     assert sorted(done.stdout.splitlines()) == ["[0] twice", "[1] twice"]

@@ -69,6 +69,7 @@ def test_a_pe_has_the_environment_that_torchrun_gives(command):
         assert found[0][name] == found[1][name]
 
 
+@pytest.mark.slow
 def test_another_launchs_environment_is_replaced_and_the_users_choices_are_kept(command):
     command.environment |= {
         "RANK": "7",
@@ -168,6 +169,7 @@ if __name__ == "__main__":
     assert output(command, script) == [AS_SEEN] * 5
 
 
+@pytest.mark.slow
 @with_torch
 def test_children_forked_after_the_import_see_the_devices(command):
     script = f"""
@@ -184,6 +186,7 @@ child.join()
     assert output(command, script) == [AS_SEEN]
 
 
+@pytest.mark.slow
 def test_a_sitecustomize_of_the_users_still_runs_in_children(command):
     folder = command.folder / "own"
     folder.mkdir()
@@ -197,6 +200,7 @@ def test_a_sitecustomize_of_the_users_still_runs_in_children(command):
     assert output(command, script) == ["True"]
 
 
+@pytest.mark.slow
 def test_a_child_finds_emu_without_being_told_where(command):
     script = (
         "import subprocess, sys, os, emu\n"
@@ -211,11 +215,13 @@ def test_a_child_finds_emu_without_being_told_where(command):
     assert mine == childs
 
 
+@pytest.mark.slow
 def test_a_file_of_the_scripts_may_be_called_torch(command):
     (command.folder / "torch.py").write_text("WORD = 'mine'\n")
     assert output(command, "import torch; print(torch.WORD)\n") == ["mine"]
 
 
+@pytest.mark.slow
 def test_an_error_while_torch_is_imported_is_the_scripts(command):
     (command.folder / "torch.py").write_text("import absent_part\n")
     script = command.script(

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from mc2_reference_hccl import ReferenceHccl
+from variants import thorough
 
 import emu
 from emu.comm.errors import ArgumentError, ServerError, TaskMismatchError
@@ -128,7 +129,9 @@ def random_kernels(seed, rounds):
     return wrong
 
 
-@pytest.mark.parametrize(("n_pes", "rounds"), [(1, 30), (2, 40), (3, 25), (4, 25), (8, 12)])
+@pytest.mark.parametrize(
+    ("n_pes", "rounds"), thorough([(1, 30), (2, 40), (3, 25), (4, 25), (8, 12)], (1, 30), (3, 25))
+)
 def test_random_kernels_do_what_the_reference_does(n_pes, rounds):
     assert emu.launch(random_kernels, n_pes, args=(n_pes, rounds)) == [[]] * n_pes
 

@@ -148,7 +148,7 @@ def check_round_trip(seeds):
     return len(seeds)
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
+@pytest.mark.parametrize("ranks", thorough([1, 2, 4, 8], 1, 4))
 def test_experts_that_do_nothing_give_each_token_the_sum_of_its_weights(ranks):
     seeds = tuple(range(72 if ranks < 8 else 24))
     done = emu.launch(check_round_trip, ranks, args=(seeds,), timeout=20)
@@ -223,7 +223,7 @@ def check_gmm_pair(case, me, weights, result, y):
     reference.same(again, y)
 
 
-@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize("ranks", thorough([2, 4, 8], 4))
 def test_a_layer_is_the_unfused_pipeline_bit_for_bit_and_right(ranks):
     seeds = tuple(range(48 if ranks < 8 else 16))
     done = emu.launch(check_layer, ranks, args=(seeds,), timeout=20)

@@ -61,7 +61,9 @@ def test_experts_on_a_single_pe():
     emu.launch(run_example, 1, args=("moe_dispatch_combine", ("DT_FP32",)), timeout=20)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name", thorough(list(PROGRAMS), "allreduce_two_shot", "two_groups", "moe_dispatch_combine")
+)
 def test_program_under_any_legal_order(name):
     emu.launch(run_example, 4, args=(name, ("DT_FP32",), tuple(range(6))), timeout=20)
 
@@ -105,7 +107,7 @@ def run_demo_kernels(dtype_name: str, rows: int, depth: int, columns: int):
     return errors
 
 
-@pytest.mark.parametrize("n_pes", [2, 8])
-@pytest.mark.parametrize("dtype", ["DT_BF16", "DT_FP32"])
+@pytest.mark.parametrize("n_pes", thorough([2, 8], 2))
+@pytest.mark.parametrize("dtype", thorough(["DT_BF16", "DT_FP32"], "DT_BF16"))
 def test_demo_kernels(dtype, n_pes):
     emu.launch(run_demo_kernels, n_pes, args=(dtype, 16, 32, 24), timeout=20)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fuzzing import Fuzzer, Report, Target
+from variants import thorough
 
 import emu
 import emu.pypto as p
@@ -542,7 +543,7 @@ def run_fuzz(seed: int, calls: int, schedule: str) -> Report:
     return report
 
 
-@pytest.mark.parametrize("schedule", ["program", "random", "behind a wait"])
+@pytest.mark.parametrize("schedule", thorough(["program", "random", "behind a wait"], "random"))
 def test_wrong_arguments_end_in_clear_errors(schedule: str) -> None:
     run_fuzz(20261122, 5000, schedule).check()
 

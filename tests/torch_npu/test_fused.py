@@ -237,7 +237,7 @@ def check_all_to_all(me, pes, seed, dtype, turns):
 @pytest.mark.parametrize("n_pes", thorough([2, 4], 2))
 def test_results_are_those_of_the_unfused_operators_bit_for_bit(n_pes):
     pytest.importorskip("torch")
-    assert emu.launch(run_dense, n_pes, timeout=60) == [len(CASES)] * n_pes
+    assert emu.launch(run_dense, n_pes, timeout=60, preload=["torch"]) == [len(CASES)] * n_pes
 
 
 def run_weights():
@@ -287,7 +287,7 @@ def run_weights():
 
 def test_weights_of_int8_views_dtypes_and_symmetric_memory():
     pytest.importorskip("torch")
-    assert all(emu.launch(run_weights, 2, timeout=60))
+    assert all(emu.launch(run_weights, 2, timeout=60, preload=["torch"]))
 
 
 def run_in_groups():
@@ -313,7 +313,7 @@ def run_in_groups():
 
 
 def test_a_name_means_the_group_of_the_world():
-    assert all(emu.launch(run_in_groups, 4, timeout=60))
+    assert all(emu.launch(run_in_groups, 4, timeout=60, preload=["torch"]))
 
 
 # --- what they refuse ----------------------------------------------------------------------------
@@ -407,4 +407,4 @@ def run_refusals():
 
 def test_broken_rules_are_named_and_nothing_is_changed():
     pytest.importorskip("torch")
-    assert emu.launch(run_refusals, 2, timeout=60) == [len(REFUSED)] * 2
+    assert emu.launch(run_refusals, 2, timeout=60, preload=["torch"]) == [len(REFUSED)] * 2

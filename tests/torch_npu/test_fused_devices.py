@@ -60,7 +60,7 @@ def run_dense():
 
 
 def test_results_of_products_are_on_the_device_of_the_operands():
-    assert all(emu.launch(run_dense, 2, timeout=60))
+    assert all(emu.launch(run_dense, 2, timeout=60, preload=["torch"]))
 
 
 def run_layer():
@@ -99,4 +99,4 @@ def run_layer():
 
 
 def test_a_layer_of_experts_stays_on_its_device():
-    assert all(emu.launch(run_layer, 2, timeout=60))
+    assert all(emu.launch(run_layer, 2, timeout=60, preload=["torch"]))

@@ -172,6 +172,7 @@ def churn(seed: int) -> list[int]:
     return kept
 
 
+@pytest.mark.slow
 def test_many_processes_agree() -> None:
     results = emu.launch(churn, 4, args=(7,), timeout=240)
     assert len({tuple(result) for result in results}) == 1

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from variants import thorough
 
 import emu
 from emu.comm.errors import ArgumentError, CommError, PEExitError
@@ -337,7 +338,7 @@ def sessions(tmp_path: Path) -> list[tuple[str, ...]]:
     ]
 
 
-@pytest.mark.parametrize("way", range(3))
+@pytest.mark.parametrize("way", thorough(range(3), 0))
 def test_functions_of_a_session_run_on_pes(sessions: list[tuple[str, ...]], way: int) -> None:
     pytest.importorskip("cloudpickle")
     done = talk(*sessions[way])
@@ -350,7 +351,7 @@ def test_a_script_may_come_from_standard_input() -> None:
     assert "[10, 11]" in done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("way", range(3))
+@pytest.mark.parametrize("way", thorough(range(3), 0))
 def test_a_session_without_cloudpickle_names_the_extra(
     sessions: list[tuple[str, ...]], way: int
 ) -> None:

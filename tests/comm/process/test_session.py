@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from variants import thorough
 
 import emu
 from emu.comm.errors import ArgumentError, CommError, DeadlockError, PEDiedError
@@ -202,12 +203,16 @@ def run_script(tmp_path: Path, rest: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     ("rest", "status"),
-    [
+    thorough(
+        [
+            ("", 0),
+            ("raise ValueError('mine')", 1),
+            ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+            ("os._exit(3)", 3),
+        ],
         ("", 0),
-        ("raise ValueError('mine')", 1),
         ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
-        ("os._exit(3)", 3),
-    ],
+    ),
 )
 def test_pes_end_with_their_launcher(tmp_path: Path, rest: str, status: int) -> None:
     done = run_script(tmp_path, rest)

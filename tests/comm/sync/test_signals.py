@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from variants import thorough
 
 import emu
 from emu.comm.errors import ArgumentError
@@ -162,7 +163,9 @@ def barriers(rounds: int) -> bool:
     return right
 
 
-@pytest.mark.parametrize(("n_pes", "rounds"), [(1, 3), (2, 200), (5, 100), (64, 3)])
+@pytest.mark.parametrize(
+    ("n_pes", "rounds"), thorough([(1, 3), (2, 200), (5, 100), (64, 3)], (2, 200), (5, 100))
+)
 def test_barriers(n_pes: int, rounds: int) -> None:
     assert emu.launch(barriers, n_pes, args=(rounds,), prefix_output=False) == [True] * n_pes
 

@@ -105,6 +105,7 @@ def test_an_edit_in_another_file_gives_the_new_result(package):
     assert run(package) == [220, 1, 0]
 
 
+@pytest.mark.slow
 def test_an_edit_in_a_room_that_kernels_cannot_know_compiles_nothing_again(package):
     assert run(package) == [22, 0, 1]
     (package / "src" / "emu" / "front_end.py").write_text("x = 1\n")
@@ -120,6 +121,7 @@ def test_eight_processes_that_compile_at_once_leave_one_usable_entry_a_kernel(pa
     assert len(cached_files(package, "*caller*")) == 1
 
 
+@pytest.mark.slow
 def test_nothing_is_written_into_the_package(package):
     before = sorted(package.joinpath("src").rglob("*"))
     run(package)

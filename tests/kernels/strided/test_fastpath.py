@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from variants import thorough
 
 from emu.kernels.strided.access_plan import copy_plan
 from emu.kernels.strided.fastpath import layout_is_known, ranges_meet
@@ -26,7 +27,7 @@ def test_ranges_meet_where_the_bytes_between_their_ends_overlap(distance: int) -
     assert ranges_meet(first, first + distance, plan.address) == expected
 
 
-@pytest.mark.parametrize("operation", [set_tile, add_tile])
+@pytest.mark.parametrize("operation", thorough([set_tile, add_tile], set_tile))
 def test_more_layouts_than_are_kept(operation: Any) -> None:
     """Each comes twice, with all others in between."""
     whole = np.zeros((40, 40), np.int16)

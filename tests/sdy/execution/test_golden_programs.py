@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from variants import thorough
 
 import emu.sdy
 from emu.sdy.execution.executable import Path as Way
@@ -25,7 +26,7 @@ def inputs(types: list[tuple[tuple[int, ...], np.dtype]]) -> list[np.ndarray]:
     return found
 
 
-@pytest.mark.parametrize("path", ["compiled", "reference"])
+@pytest.mark.parametrize("path", thorough(["compiled", "reference"], "compiled"))
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_program_gives_what_jax_gave(name: str, path: Way) -> None:
     module = emu.sdy.parse((HERE / f"{name}.mlir").read_text(encoding="utf-8"))

@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
+from variants import thorough
 
 import emu.sdy
 
@@ -84,7 +85,7 @@ def test_a_program_is_converted(name: str, passes: str, programs: Path) -> None:
         assert said is None
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thorough(NAMES, *NAMES[::4]))
 def test_a_program_is_converted_without_the_help_of_jaxlib(name: str, programs: Path) -> None:
     said = convert(programs / f"{name}.mlir", CONSERVATIVE)
     if name in NOT_EXACT:

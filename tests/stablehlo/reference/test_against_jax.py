@@ -119,7 +119,12 @@ def test_nan_infinity_and_signed_zeros() -> None:
     check(lambda v: lax.sort(v), x)
 
 
-@pytest.mark.parametrize("source", [*FLOATS, *INTEGERS, "bool", "complex64", "float8_e4m3fn"])
+@pytest.mark.parametrize(
+    "source",
+    thorough(
+        [*FLOATS, *INTEGERS, "bool", "complex64", "float8_e4m3fn"], "float32", "int32", "bool"
+    ),
+)
 def test_conversion(source: str) -> None:
     x = values((50,), source, 1)
     if source in FLOATS:
