@@ -33,7 +33,7 @@ _replaced: list[int] = []
 _loaded: tuple[str, ...] = ()
 """Modules that launches have named and the running server has loaded."""
 
-MODULES = ["emu.comm.process.preload"]
+MODULES = ["emu.comm.process.load", "emu.comm.process.preload"]
 """Modules that every server loads."""
 
 
