@@ -7,7 +7,7 @@ import threading
 import warnings
 
 import pytest
-from emulated_devices import run_with_devices
+from emulated_devices import LOADED_ONCE, run_with_devices
 
 import emu
 
@@ -208,7 +208,7 @@ def run_checks() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def failures() -> dict[str, str]:
-    return emu.launch(run_checks, 1)[0]
+    return emu.launch(run_checks, 1, preload=LOADED_ONCE)[0]
 
 
 @pytest.mark.parametrize("name", [check.__name__ for check in CHECKS])

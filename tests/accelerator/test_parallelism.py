@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from emulated_devices import LOADED_ONCE
 
 import emu
 
@@ -415,13 +416,6 @@ def two_dimensions() -> None:
 
 # --- running them ------------------------------------------------------------------------------
 
-LOADED_ONCE = (
-    "torch",
-    "torch.distributed.fsdp",
-    "torch.distributed.tensor.parallel",
-    "torch.distributed.pipelining",
-    "torch.distributed.checkpoint.state_dict",
-)
 
 CHECKS = [
     sharded_tensors,

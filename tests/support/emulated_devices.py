@@ -11,6 +11,15 @@ import pytest
 
 import emu
 
+LOADED_ONCE = (
+    "torch",
+    "torch.distributed.fsdp",
+    "torch.distributed.tensor.parallel",
+    "torch.distributed.pipelining",
+    "torch.distributed.checkpoint.state_dict",
+)
+"""What PEs that train import, some seconds each: loaded by the process that they are forked from."""
+
 
 def refused(call: Callable[[], object], error: type[Exception], text: str) -> None:
     """Assert that a call raises an error whose text matches."""

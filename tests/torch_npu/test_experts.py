@@ -117,7 +117,10 @@ def check_shared(mm_y, given, x, weight):
 @pytest.mark.parametrize(("ranks", "seeds"), thorough([(2, 6), (2, 12), (4, 12)], (2, 6)))
 def test_grouped_products_are_the_unfused_sequence_bit_for_bit(ranks, seeds):
     pytest.importorskip("torch")
-    assert emu.launch(run_grouped, ranks, args=(range(seeds),), timeout=60) == [seeds] * ranks
+    assert (
+        emu.launch(run_grouped, ranks, preload=["torch"], args=(range(seeds),), timeout=60)
+        == [seeds] * ranks
+    )
 
 
 # --- dispatch and combine --------------------------------------------------------------------------
@@ -209,7 +212,10 @@ def run_layer(seeds):
 @pytest.mark.parametrize(("ranks", "seeds"), thorough([(2, 6), (2, 12), (4, 12)], (2, 6)))
 def test_tokens_reach_their_experts_and_come_back(ranks, seeds):
     pytest.importorskip("torch")
-    assert emu.launch(run_layer, ranks, args=(range(seeds),), timeout=60) == [seeds] * ranks
+    assert (
+        emu.launch(run_layer, ranks, preload=["torch"], args=(range(seeds),), timeout=60)
+        == [seeds] * ranks
+    )
 
 
 def run_in_groups():
@@ -233,7 +239,7 @@ def run_in_groups():
 
 
 def test_a_rank_is_that_of_the_group():
-    assert all(emu.launch(run_in_groups, 4, timeout=60, preload=["torch"]))
+    assert all(emu.launch(run_in_groups, 4, preload=["torch"], timeout=60))
 
 
 # --- what they refuse ------------------------------------------------------------------------------
@@ -337,4 +343,4 @@ def run_refusals():
 
 def test_broken_rules_are_named_before_anything_is_sent():
     pytest.importorskip("torch")
-    assert all(emu.launch(run_refusals, 2, timeout=60, preload=["torch"]))
+    assert all(emu.launch(run_refusals, 2, preload=["torch"], timeout=60))

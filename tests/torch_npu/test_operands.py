@@ -101,4 +101,4 @@ def run_symmetric() -> None:
 
 
 def test_symmetric_arrays_stay_what_they_are_until_their_rows_or_memory_are_needed() -> None:
-    emu.launch(run_symmetric, 1)
+    emu.launch(run_symmetric, 1, preload=["torch"])

@@ -206,8 +206,8 @@ def run_wrong_calls(seed: int, calls: int) -> None:
 
 
 def test_every_operator_is_called() -> None:
-    assert sorted(emu.launch(run_good_calls, 1)[0]) == sorted(torch_npu.__all__)
+    assert sorted(emu.launch(run_good_calls, 1, preload=["torch"])[0]) == sorted(torch_npu.__all__)
 
 
 def test_wrong_arguments_are_named_and_change_nothing() -> None:
-    emu.launch(run_wrong_calls, 1, args=(20260728, CALLS))
+    emu.launch(run_wrong_calls, 1, preload=["torch"], args=(20260728, CALLS))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from distributed_tensors import BF16, begin, given, same
+from emulated_devices import LOADED_ONCE
 from variants import thorough
 
 import emu
@@ -65,4 +66,4 @@ def run_messages() -> None:
 
 @pytest.mark.parametrize("n", thorough([2, 3], 3))
 def test_messages_arrive_in_order(n: int) -> None:
-    emu.launch(run_messages, n)
+    emu.launch(run_messages, n, preload=LOADED_ONCE)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from distributed_tensors import BF16, DEVICES, begin, combine, everything, given, same, values
+from emulated_devices import LOADED_ONCE
 from variants import thorough
 
 import emu
@@ -171,7 +172,7 @@ def run_groups_and_objects(backend: str) -> None:
 
 @pytest.mark.parametrize(("backend", "n"), thorough([("nccl", 2), ("hccl", 4)], ("nccl", 2)))
 def test_collectives_give_what_numpy_gives(backend: str, n: int) -> None:
-    emu.launch(run_all, n, args=(backend,))
+    emu.launch(run_all, n, preload=LOADED_ONCE, args=(backend,))
 
 
 def run_all(backend: str) -> None:
@@ -235,12 +236,12 @@ def run_functional() -> None:
 
 
 def test_functional_collectives_and_dtensor_work() -> None:
-    emu.launch(run_functional, 2)
+    emu.launch(run_functional, 2, preload=LOADED_ONCE)
 
 
 @pytest.mark.parametrize(("backend", "n"), thorough([("nccl", 2), ("hccl", 3)], ("hccl", 3)))
 def test_distributed_data_parallel_averages_the_gradients(backend: str, n: int) -> None:
-    emu.launch(run_data_parallel, n, args=(backend,))
+    emu.launch(run_data_parallel, n, preload=LOADED_ONCE, args=(backend,))
 
 
 def run_errors() -> None:
@@ -289,7 +290,7 @@ def run_errors() -> None:
 
 
 def test_what_breaks_a_rule_says_so() -> None:
-    emu.launch(run_errors, 2)
+    emu.launch(run_errors, 2, preload=LOADED_ONCE)
 
 
 def run_missing_rank() -> None:
@@ -323,6 +324,6 @@ def run_two_sends() -> None:
 )
 def test_what_never_ends_is_reported(run: Any, error: type[CommError], text: str) -> None:
     with pytest.raises(ExceptionGroup) as caught:
-        emu.launch(run, 2, timeout=2)
+        emu.launch(run, 2, preload=LOADED_ONCE, timeout=2)
     assert caught.group_contains(error)
     assert text in str(caught.value)

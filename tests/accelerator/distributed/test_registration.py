@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from emulated_devices import LOADED_ONCE
 
 import emu
 from emu.comm.errors import ArgumentError, CommError
@@ -35,11 +36,11 @@ def run_initialisations() -> None:
 
 
 def test_an_initialisation_that_contradicts_the_launch_is_refused() -> None:
-    emu.launch(run_initialisations, 2)
+    emu.launch(run_initialisations, 2, preload=LOADED_ONCE)
 
 
 def test_a_process_that_is_no_pe_is_told_how_to_become_one() -> None:
-    assert emu.launch(run_without_world, 1) == [True]
+    assert emu.launch(run_without_world, 1, preload=LOADED_ONCE) == [True]
 
 
 def run_without_world() -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from emulated_devices import LOADED_ONCE
 
 import emu
 
@@ -54,4 +55,4 @@ def run_store() -> None:
 
 
 def test_every_pe_sees_what_any_of_them_stores() -> None:
-    emu.launch(run_store, 3)
+    emu.launch(run_store, 3, preload=LOADED_ONCE)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from distributed_tensors import begin
+from emulated_devices import LOADED_ONCE
 from variants import thorough
 
 import emu
@@ -61,4 +62,4 @@ def run_deferred() -> None:
 
 @pytest.mark.parametrize("n", thorough([2, 4], 2))
 def test_work_is_kept_back_until_it_is_needed(n: int) -> None:
-    emu.launch(run_deferred, n)
+    emu.launch(run_deferred, n, preload=LOADED_ONCE)
