@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from variants import thorough
 
 from emu.comm.engine import steps
 from emu.comm.engine.records import KEPT, MEMBER, NONE, PULL, PUSHED, REDUCTION, STAGE, words
@@ -55,7 +56,9 @@ def test_slices_of_all_members_are_the_turn_and_are_cut_at_cache_lines(
 
 @pytest.mark.parametrize("delivery", [KEPT, PUSHED, NONE])
 @pytest.mark.parametrize("in_place", [(), (1,), (0, 1, 2)])
-@pytest.mark.parametrize(("total", "count"), [(1, 96), (96, 96), (250, 96), (1000, 333)])
+@pytest.mark.parametrize(
+    ("total", "count"), thorough([(1, 96), (96, 96), (250, 96), (1000, 333)], (1, 96), (250, 96))
+)
 def test_turns_of_a_reduction_in_slices_give_everyone_the_sum(
     delivery: int, in_place: tuple[int, ...], total: int, count: int
 ) -> None:

@@ -10,6 +10,7 @@ import time
 import ml_dtypes
 import numpy as np
 import pytest
+from variants import thorough
 
 import emu
 import emu.sdy
@@ -186,7 +187,9 @@ class TestInputs:
         with pytest.raises(ExecutionError, match="input 0 must be"):
             program(value)
 
-    @pytest.mark.parametrize("element", ["bf16", "f8E4M3FN", "i4", "i1", "complex<f32>"])
+    @pytest.mark.parametrize(
+        "element", thorough(["bf16", "f8E4M3FN", "i4", "i1", "complex<f32>"], "bf16", "i4")
+    )
     def test_dtypes(self, element) -> None:
         dtype = {
             "bf16": ml_dtypes.bfloat16,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
-from tile_cases import CASES
+from tile_cases import CASES, QUICK
 from tile_cpu_runner import run
 from tile_harness import Kernel, Program
 from tile_programs import programs
@@ -14,10 +14,6 @@ from emu.tile import reference
 from emu.tile.cpu import native
 from emu.tile.ops import Code
 from emu.tile.types import F16, F32, I8, I32, Pointer
-
-QUICK = [
-    p for p in CASES if not str(p).endswith(("-narrow", "-i16", "-i64", "-u16", "-u32", "-u64"))
-]
 
 
 @pytest.mark.parametrize("program", thorough(CASES, *QUICK), ids=str)

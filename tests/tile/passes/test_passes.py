@@ -6,9 +6,10 @@ import dataclasses
 
 import pytest
 from hypothesis import given, settings
-from tile_cases import CASES
+from tile_cases import CASES, QUICK
 from tile_harness import Program
 from tile_programs import programs
+from variants import thorough
 
 from emu.tile import reference
 from emu.tile.passes import (
@@ -32,7 +33,7 @@ def unchanged(program: Program, passes: tuple[Pass, ...]) -> None:
     exact.check(lambda _, arguments, grid: reference.run(module, arguments, grid))
 
 
-@pytest.mark.parametrize("program", CASES, ids=str)
+@pytest.mark.parametrize("program", thorough(CASES, *QUICK), ids=str)
 def test_hand_written_programs_do_the_same(program: Program) -> None:
     unchanged(program, DEFAULT)
 

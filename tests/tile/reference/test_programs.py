@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
-from tile_cases import CASES
+from tile_cases import CASES, QUICK
 from tile_harness import Program
 from tile_programs import programs
+from variants import thorough
 
 from emu.tile.ops import Code
 
 
-@pytest.mark.parametrize("program", CASES, ids=str)
+@pytest.mark.parametrize("program", thorough(CASES, *QUICK), ids=str)
 def test_the_same_program_gives_the_same_results_twice(program: Program) -> None:
     program.compare(program.run_reference(), program.run_reference())
 

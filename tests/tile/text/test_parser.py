@@ -8,9 +8,10 @@ import struct
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tile_cases import CASES
+from tile_cases import CASES, QUICK
 from tile_harness import Kernel, Program
 from tile_programs import programs
+from variants import thorough
 
 from emu.tile.ir import Function, Location, Module, Operation, Region, Value
 from emu.tile.ops import Code
@@ -61,7 +62,7 @@ class Same:
             self.regions(one.body, other.body)
 
 
-@pytest.mark.parametrize("program", CASES, ids=str)
+@pytest.mark.parametrize("program", thorough(CASES, *QUICK), ids=str)
 def test_modules_survive_text(program: Program) -> None:
     text = print_module(program.module)
     again = parse_module(text)
