@@ -54,9 +54,9 @@ def main() -> None:
             spent = 0.0
             for _ in range(calls):
                 given = prepare()
-                start = time.perf_counter()
+                start = time.process_time()
                 result = call(given)
-                spent += time.perf_counter() - start
+                spent += time.process_time() - start
                 del result, given
             print(spent, flush=True)
 
