@@ -19,6 +19,7 @@ from rows.measure import Bench, Clock, Goal, Outcome, Settings, duel, typical
 from rows.sdy_programs import mlp, transformer
 from rows.team import PEERS, TeamError, environment
 
+STEP, STEP_WITH_LOCATIONS = "train step", "train step with locations"
 
 
 def _lowered(layers: int, *options: str) -> str:
@@ -37,7 +38,6 @@ def _lowered(layers: int, *options: str) -> str:
     return done.stdout
 
 
-STEP, STEP_WITH_LOCATIONS = "train step", "train step with locations"
 PROGRAMS: dict[str, Callable[[int], str]] = {
     "mlp": mlp,
     "transformer": transformer,

@@ -277,11 +277,11 @@ class ModulePrinter:
         )
         values = self._values
         line = self._lines.get(key)
-        if line is None:
-            if key in self._lines or len(set(operands)) < len(operands):
-                self._form(op)
-                return
+        if line is None and key not in self._lines and len(set(operands)) == len(operands):
             line = self._lines[key] = self._line_of(op)
+        if line is None:
+            self._form(op)
+            return
         try:
             self.write(line % tuple([values[value] for value in operands]))
         except KeyError:  # a value from nowhere
