@@ -37,10 +37,12 @@ from emu.sdy.execution.partitioned import (
     DEFAULT_PIPELINE,
     Partitioned,
     main_function,
+    n_devices,
     partition,
 )
 from emu.sdy.execution.resident import ResidentPEs
 from emu.sdy.execution.shards import Placement, box
+from emu.sdy.execution.symbolic import Specializations
 from emu.sdy.execution.trace import Recorder, Values
 from emu.sdy.passes.base import Pass
 from emu.stablehlo.reference import evaluate
@@ -62,7 +64,8 @@ class Executable:
     when a call fails: the next call then starts others.
 
     Attributes:
-        partitioned: The program of one device, and where inputs and results are.
+        partitioned: The program of one device, and where inputs and results are; of a program of
+            dynamic shapes, those of the last call.
         check: What is compared with the whole program: "outputs", "unsharded" or None.
         path: "compiled" or "reference".
         donated: Numbers of the donated inputs.
@@ -93,6 +96,22 @@ class Executable:
         self.verdict: Verdict | None = None
         self.donated = check_donated(module, main_function(module), donate)
         self.n_replicas = _replicas(module, replicas)
+        self._n_partitions = n_devices(module)
+        self._symbolic: Specializations[Executable] | None = None
+        if Specializations.are_needed(module):
+            self._symbolic = Specializations(module)
+            self._options: dict[str, Any] = {
+                "passes": passes,
+                "check": check,
+                "custom_calls": custom_calls,
+                "n_pes": n_pes,
+                "replicas": replicas,
+                "donate": donate,
+                "path": path,
+            }
+            check_custom_calls(custom_calls)
+            self._begin()
+            return
         probed = check == "unsharded"
         self.partitioned: Partitioned = partition(module, passes, probed=probed)
         if n_pes is not None and check_count("n_pes", n_pes) != self.n_devices:
@@ -115,7 +134,7 @@ class Executable:
     @property
     def n_devices(self) -> int:
         """Number of devices, and so of PEs, that the program runs on."""
-        return self.partitioned.n_devices * self.n_replicas
+        return self._n_partitions * self.n_replicas
 
     def __enter__(self) -> Self:
         return self
@@ -142,12 +161,19 @@ class Executable:
         self._resident: ResidentPEs | None = None
         self._lock = threading.RLock()
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "partitioned":
+            raise AttributeError("a program of dynamic shapes is partitioned at its first call")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def close(self) -> None:
         """End the PEs; the next call starts others."""
         with self._lock:
             resident, self._resident = self._resident, None
             if resident is not None:
                 resident.close()
+            if self._symbolic is not None:
+                self._symbolic.close()
 
     # --- calls -----------------------------------------------------------------------------
 
@@ -193,6 +219,8 @@ class Executable:
             raise ExecutionError(
                 f"options must be an emu.LaunchOptions or None, but is {shown(options)}"
             )
+        if self._symbolic is not None:
+            return self._call_specialized(self._symbolic, inputs, options, gather)
         given = check_inputs(inputs, self.partitioned.inputs, self.n_devices)
         if not gather and self.check is not None:
             raise ExecutionError("gather must be True for a program that is checked")
@@ -219,6 +247,24 @@ class Executable:
         if self.check is not None:
             self._compare([_whole(p, x) for p, x in self._placed(given)], results, values)
         return results
+
+    def _call_specialized(
+        self,
+        symbolic: Specializations[Executable],
+        inputs: Sequence[Any],
+        options: LaunchOptions | None,
+        gather: bool,
+    ) -> list[Array] | list[DeviceArray]:
+        """Call the program for the inputs' shapes."""
+        with self._lock:
+            program = symbolic.program(inputs, lambda m: Executable(m, **self._options))
+        self.partitioned = program.partitioned
+        try:
+            if gather:
+                return program(*inputs, options=options)
+            return program(*inputs, options=options, gather=False)
+        finally:
+            self.verdict = program.verdict
 
     def _placed(self, given: Sequence[Input]) -> list[tuple[Placement, Input]]:
         return list(zip(self.partitioned.inputs, given, strict=True))
@@ -459,6 +505,9 @@ def compile(
     path: Path = "compiled",
 ) -> Executable:
     """Partition a module, compile it, and return what runs it.
+
+    Where ``main`` takes tensors of dynamic shapes, as ``jax.export`` writes them for symbolic ones, a call makes
+    the program of its inputs' shapes; the programs of the last eight sets of shapes are kept.
 
     Args:
         module: A module of ``emu.sdy.parse`` or ``emu.sdy.from_jax``; it is left as it is.
