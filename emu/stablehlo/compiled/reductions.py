@@ -297,7 +297,7 @@ def _select_and_scatter(context: Context) -> Form | None:
     op, (x, source, _) = context.op, context.operands
     name = combiner(op, 1)
     known = x.dtype.kind in "iu" or x.dtype.name in ("float32", "float64")
-    if name != "stablehlo.add" or not known or captured(op) or not source.size:
+    if name != "stablehlo.add" or not known or captured(op) or not x.size or not source.size:
         return None
     sizes = ints(op.properties.get("window_dimensions")) or (1,) * x.ndim
     found = windows(op, sizes, ("base_dilations", "window_dilations"))
