@@ -175,9 +175,11 @@ def test_a_scatter_into_a_scalar() -> None:
     ("body", "arguments", "message"),
     [
         (
-            '%0 = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], '
-            "start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 0>, indices_are_sorted = false}> : "
-            "(tensor<0xf32>, tensor<3x1xi32>) -> tensor<3xf32>",
+            (
+                '%0 = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], '
+                "start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 0>, indices_are_sorted = false}> : "
+                "(tensor<0xf32>, tensor<3x1xi32>) -> tensor<3xf32>"
+            ),
             "%x: tensor<0xf32>, %i: tensor<3x1xi32>",
             r"gather: slices of \[0\] hold no element",
         ),
