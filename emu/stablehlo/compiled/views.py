@@ -65,11 +65,12 @@ def _transpose(op: Operation, x: Array) -> Array | None:
 def _slice(op: Operation, x: Array) -> Array | None:
     names = ("start_indices", "limit_indices", "strides")
     ranges = zip(*(ints(op.properties[name]) for name in names), strict=True)
-    return x[tuple(slice(*each) for each in ranges)]
+    return x[(*(slice(*each) for each in ranges), ...)]  # rank 0: a view, not its element
 
 
 def _reverse(op: Operation, x: Array) -> Array | None:
-    return np.flip(x, ints(op.properties["dimensions"]))
+    dimensions = ints(op.properties["dimensions"])
+    return np.flip(x, dimensions) if dimensions else x
 
 
 def _bitcast(op: Operation, x: Array) -> Array | None:
