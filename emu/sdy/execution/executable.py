@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -53,7 +54,7 @@ from emu.stablehlo.reference.values import Array
 
 Check = Literal["outputs", "unsharded"]
 _CHECKS = (None, "outputs", "unsharded")
-_OF_THIS_PROCESS = ("_alone", "_in_worlds", "_resident", "_lock")
+_OF_THIS_PROCESS = ("_alone", "_in_worlds", "_resident", "_lock", "_owner")
 
 
 class Executable:
@@ -160,6 +161,12 @@ class Executable:
         self._in_worlds: WeakKeyDictionary[World, BoundLocalProgram] = WeakKeyDictionary()
         self._resident: ResidentPEs | None = None
         self._lock = threading.RLock()
+        self._owner = os.getpid()
+
+    def _check_owner(self) -> None:
+        """Begin anew in a copy of the process made by a fork: the PEs are those of the original."""
+        if os.getpid() != self._owner:
+            self._begin()
 
     def __getattr__(self, name: str) -> Any:
         if name == "partitioned":
@@ -167,7 +174,8 @@ class Executable:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def close(self) -> None:
-        """End the PEs; the next call starts others."""
+        """End the PEs; the next call starts others. A call that goes on in another thread ends first."""
+        self._check_owner()
         with self._lock:
             resident, self._resident = self._resident, None
             if resident is not None:
@@ -230,6 +238,7 @@ class Executable:
                 raise ExecutionError("gather must be True inside of a world")
             return self._in_world(here, given)
         check_donations(given, self.donated)
+        self._check_owner()
         try:
             with self._lock:
                 if self.n_devices == 1:
@@ -287,6 +296,8 @@ class Executable:
         return [values], [DeviceArray(placement, [x]) for placement, x in pairs]
 
     def _shard(self, placement: Placement, value: Input, device: int) -> Array:
+        if isinstance(value, DeviceArray) and not _is_same_place(value.placement, placement):
+            value = value.numpy()  # of another program
         if isinstance(value, np.ndarray):
             return placement.shard(value, self._partition(device), copy=False)
         parts = value.shards if isinstance(value, PerDevice) else value.parts
