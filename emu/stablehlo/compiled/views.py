@@ -67,7 +67,8 @@ def _slice(op: Operation, x: Array) -> Array | None:
     names = ("start_indices", "limit_indices", "strides")
     ranges = zip(*(ints(op.properties[name]) for name in names), strict=True)
     index: tuple[Any, ...] = (*(slice(*each) for each in ranges), ...)
-    return x[index]  # rank 0: a view, not its element
+    view: Array = x[index]  # rank 0: a view, not its element
+    return view
 
 
 def _reverse(op: Operation, x: Array) -> Array | None:
