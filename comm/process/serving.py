@@ -122,6 +122,24 @@ def _replace() -> None:
         _replaced.remove(pid)
 
 
+def _after_fork() -> None:
+    """Forget the server and its processes in a copy of this process: they are children of the original."""
+    global _lock, _launches
+    _lock = threading.RLock()  # another thread may have held it
+    _launches = 0
+    _replaced.clear()
+    vars(process)["_children"].clear()  # multiprocessing would wait for them at the end
+    server = _server()
+    if server._forkserver_pid is not None:
+        server._lock = threading.RLock()
+        os.close(server._forkserver_alive_fd)
+        server._forkserver_address = server._forkserver_alive_fd = server._forkserver_pid = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 _descriptors: dict[str, int] = {}
 """Of each address that this module made."""
 
