@@ -8,7 +8,7 @@ milliseconds in which the server is started.
 
 A server that was started before kernels were compiled lacks them, and each PE forked from it loads them
 again. After a launch that compiled something the next one gets a fresh server. So does a launch that names
-modules to be loaded which the server has not; the fresh one loads those of earlier launches too.
+modules to be loaded which the server has not; that one loads what the server before it had, too.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def ensure_running(preload: Sequence[str] = ()) -> None:
     """
     global _loaded
     with _lock:
-        if not _is_alive():
-            _loaded = ()  # one of them may be why it ended
-        wanted = tuple(dict.fromkeys((*_loaded, *preload)))
-        if _outdated or wanted != _loaded:
+        # Of a server that ended a module may be why; of an outdated one nobody may need them any more.
+        kept = _loaded if _is_alive() and not _outdated else ()
+        wanted = tuple(dict.fromkeys((*kept, *preload)))
+        if _outdated or wanted != kept:
             _replace()
         if not _is_alive():
             forkserver.set_forkserver_preload([*MODULES, *wanted, "emu.comm.process.settle"])
