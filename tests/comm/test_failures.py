@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from variants import thorough
 
 import emu
 from emu.comm.errors import DeadlockError, PEDiedError
@@ -21,6 +20,9 @@ from emu.comm.watchdog.monitor import read_state
 
 ROUNDS = int(os.environ.get("EMU_FAILURE_ROUNDS", "2"))
 """How often the kill, hang and two-launcher tests run; 20 before a release."""
+
+ROUND_NUMBERS = [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, ROUNDS))]
+"""As parameters; this file is run as a script, too, which finds no helpers of tests."""
 
 
 def shared_memory_names() -> set[str]:
@@ -114,7 +116,7 @@ def many_sums(value: int) -> float:
     return float(total.local[0, 0])
 
 
-@pytest.mark.parametrize("round_", thorough(range(ROUNDS), 0))
+@pytest.mark.parametrize("round_", ROUND_NUMBERS)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_death_is_told_to_all(number: signal.Signals, round_: int, tmp_path: Path) -> None:
     before = shared_memory_names()
@@ -143,7 +145,7 @@ def test_an_early_exit_is_a_death() -> None:
     assert "ended with exit status 3 before its function returned" in str(error)
 
 
-@pytest.mark.parametrize("round_", thorough(range(ROUNDS), 0))
+@pytest.mark.parametrize("round_", ROUND_NUMBERS)
 def test_a_hang_is_reported(round_: int) -> None:
     with pytest.raises(ExceptionGroup) as caught:
         emu.launch(hang, 3, timeout=0.5)
@@ -227,7 +229,7 @@ def wait_until_none_is_left(session: int) -> list[int]:
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="reads /proc")
-@pytest.mark.parametrize("round_", thorough(range(ROUNDS), 0))
+@pytest.mark.parametrize("round_", ROUND_NUMBERS)
 def test_nothing_outlives_a_killed_launcher(round_: int, tmp_path: Path) -> None:
     before = shared_memory_names()
     process = start_waiting_script(tmp_path)
@@ -248,7 +250,7 @@ def test_ctrl_c_stops_all(tmp_path: Path) -> None:
     assert wait_until_none_is_left(process.pid) == []
 
 
-@pytest.mark.parametrize("round_", thorough(range(ROUNDS), 0))
+@pytest.mark.parametrize("round_", ROUND_NUMBERS)
 def test_two_launchers_never_meet(round_: int, tmp_path: Path) -> None:
     script = tmp_path / "adder.py"
     script.write_text(

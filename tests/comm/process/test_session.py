@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from variants import thorough
 
 import emu
 from emu.comm.errors import ArgumentError, CommError, DeadlockError, PEDiedError
@@ -203,16 +202,12 @@ def run_script(tmp_path: Path, rest: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     ("rest", "status"),
-    thorough(
-        [
-            ("", 0),
-            ("raise ValueError('mine')", 1),
-            ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
-            ("os._exit(3)", 3),
-        ],
+    [
         ("", 0),
+        pytest.param("raise ValueError('mine')", 1, marks=pytest.mark.slow),
         ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
-    ),
+        pytest.param("os._exit(3)", 3, marks=pytest.mark.slow),
+    ],
 )
 def test_pes_end_with_their_launcher(tmp_path: Path, rest: str, status: int) -> None:
     done = run_script(tmp_path, rest)
