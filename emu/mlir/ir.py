@@ -161,7 +161,7 @@ class Operation(Located):
         print_function: Makes the text of ``str()``. The printer, which stands above this module,
             puts itself here.
         changed: Whether it, or the list of operations in one of its blocks, has changed since it
-            was last verified; new operations have. The methods of this module see to it, and the
+            was last verified; "attributes" if only those have. New operations have. The methods of this module see to it, and the
             two dictionaries of attributes; who sets anything else has to set it too.
         resources: The file's resources (``{-# … #-}``) as text, which the printer writes behind
             the module; only modules that were read from such a file have them.
@@ -200,7 +200,7 @@ class Operation(Located):
     ) -> None:
         self.name = name
         self._location = location
-        self.changed = True
+        self.changed: bool | str = True
         inherent, discardable = Entries(properties or ()), Entries(attributes or ())
         inherent.owner = discardable.owner = self
         self.properties: dict[str, Attribute] = inherent
