@@ -206,10 +206,11 @@ class Operation(Located):
         self.properties: dict[str, Attribute] = inherent
         self.attributes: dict[str, Attribute] = discardable
         self.results = [OpResult(t, self, i) for i, t in enumerate(result_types)]
-        self.regions: list[Region] = []
+        # Tuples, because most share the empty one: a walk reads no more of them.
+        self.regions: tuple[Region, ...] = ()
         for region in regions:
             self.add_region(region)
-        self.successors = list(successors)
+        self.successors = tuple(successors)
         self.parent: Block | None = None
         self._previous: Operation | None = None
         self._next: Operation | None = None
@@ -288,7 +289,7 @@ class Operation(Located):
         """Append a region (a new one unless given); return it."""
         region = Region() if region is None else region
         region.parent = self
-        self.regions.append(region)
+        self.regions = (*self.regions, region)
         self.changed = True
         return region
 
@@ -342,7 +343,7 @@ class Operation(Located):
         """Drop its operands and successors, and those of everything inside."""
         for op in self.walk():
             op.drop_operands()
-            op.successors = []
+            op.successors = ()
 
     def replace_with(self, values: Iterable[Value]) -> None:
         """Replace the results by values, and erase it."""
@@ -591,7 +592,7 @@ class Region:
                 blocks[block].append(op.clone(mapping))
         for new in copy.blocks:
             for op in new:
-                op.successors = [blocks.get(s, s) for s in op.successors]
+                op.successors = tuple([blocks.get(s, s) for s in op.successors])
                 if len(self.blocks) > 1:
                     for index, value in enumerate(op.operands):
                         if value in mapping:

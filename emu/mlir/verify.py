@@ -23,10 +23,10 @@ from emu.mlir.dominance import GRAPH_OPS, Dominance
 from emu.mlir.ir import Block, BlockArgument, Operation, Region, Value
 from emu.mlir.registry import (
     OpDefinition,
-    VerifyOp,
     attribute_verifiers,
     definition,
     known_dialects,
+    names_where,
 )
 from emu.mlir.symbols import indexed
 from emu.mlir.text.printer import to_text
@@ -41,6 +41,7 @@ def verify(
     *,
     alike: AbstractSet[Operation] = frozenset(),
     reordered: AbstractSet[Operation] | None = None,
+    inside: Sequence[Operation] | None = None,
 ) -> bool:
     """Return whether an operation and all operations in it are valid.
 
@@ -53,8 +54,10 @@ def verify(
             these are not reported again, where one of the others has them. Default: none.
         reordered: Isolated operations in which an operand may come before its definition, as
             ``reordered_operations`` returns them. Default: all.
+        inside: All operations in it, if the caller has them.
     """
-    return _verify(op, _Run(diagnostics, only, alike, reordered))
+    inside = operations_inside(op) if inside is None and op.regions else inside
+    return _verify(op, _Run(diagnostics, only, alike, op, inside, reordered))
 
 
 @dataclass(slots=True)
@@ -65,6 +68,8 @@ class _Run:
         diagnostics: Receives the errors.
         only: Operations to verify; None for all.
         alike: Operations that are as valid as others.
+        top: The outermost operation.
+        inside: All operations in that, if they are known.
         reordered: Isolated operations whose dominance is to be verified; None for all.
         scope: The nearest operation around at which verifiers look, or None.
         valid: What is known of operations that were found valid. Layers of a model repeat the same
@@ -76,6 +81,8 @@ class _Run:
     diagnostics: Diagnostics
     only: AbstractSet[Operation] | None
     alike: AbstractSet[Operation]
+    top: Operation
+    inside: Sequence[Operation] | None = None
     reordered: AbstractSet[Operation] | None = None
     scope: Operation | None = None
     valid: set[tuple[object, ...]] = field(default_factory=set)
@@ -100,9 +107,12 @@ def symbols_beside_functions(module: Operation) -> list[object]:
     return found
 
 
-def changed_operations(top: Operation) -> list[Operation]:
+def changed_operations(
+    top: Operation, inside: Sequence[Operation] | None = None
+) -> list[Operation]:
     """Return the operations in another one, and itself, that have changed since they were verified."""
-    return [op for op in (top, *_inside(top)) if op.changed]
+    inside = operations_inside(top) if inside is None else inside
+    return [*([top] if top.changed else []), *[op for op in inside if op.changed]]
 
 
 def reordered_operations(changed: Sequence[Operation]) -> set[Operation]:
@@ -128,7 +138,7 @@ def reordered_operations(changed: Sequence[Operation]) -> set[Operation]:
     return found
 
 
-def _inside(top: Operation) -> list[Operation]:
+def operations_inside(top: Operation) -> list[Operation]:
     """Return the operations in another one, in any order: a fraction of the time of ``walk``."""
     found: list[Operation] = []
     pending = list(top.regions)
@@ -143,11 +153,14 @@ def _inside(top: Operation) -> list[Operation]:
     return found
 
 
-def concerned_by(top: Operation, changed: Sequence[Operation]) -> set[Operation]:
+def concerned_by(
+    top: Operation, changed: Sequence[Operation], inside: Sequence[Operation] | None = None
+) -> set[Operation]:
     """Return the operations in another one whose validity depends on changed ones, those included.
 
     Checks look at an operation itself, at what is inside it, and at what ``OpDefinition`` says.
     """
+    inside = operations_inside(top) if inside is None else inside
     found = set(changed)
     for op in changed:
         if op.name == "func.func":
@@ -157,10 +170,11 @@ def concerned_by(top: Operation, changed: Sequence[Operation]) -> set[Operation]
             found.update(op.walk())
     # Those that look at what defines their operands are few: all of them, rather than look for users.
     attributes = frozenset[str]().union(*(c.reading_around for c in attribute_verifiers.values()))
-    inside = _inside(top)
-    reading = {name for name in {op.name for op in inside} if definition(name).reads_around}
+    reading = names_where(lambda known: known.reads_around)
     found.update([op for op in inside if op.name in reading])
-    found.update([op for op in inside if op.attributes and not attributes.isdisjoint(op.attributes)])
+    found.update(
+        [op for op in inside if op.attributes and not attributes.isdisjoint(op.attributes)]
+    )
     # Operations that hold them, once each: those of a block share them.
     pending = {op.parent for op in found}
     while pending:
@@ -188,7 +202,7 @@ def verified_state(op: Operation) -> list[object]:
     state: list[object] = []
     for each in op.walk():
         state += (
-            *(each, each.name, each.parent, each._operands.copy(), each.successors.copy()),
+            *(each, each.name, each.parent, each._operands.copy(), each.successors),
             [(result, result.type, *result._uses) for result in each.results],
             tuple(each.properties.items()),
             tuple(each.attributes.items()),
@@ -219,7 +233,7 @@ def _structure(op: Operation, run: _Run) -> bool:
             seen = (run.scope, types, body, *_own(op))
     if seen is None or seen not in run.valid:
         fine = _contents(op, known, run) if op.regions else _entrance(op, known, run.diagnostics)
-        if not (fine and _exit(op, known, run.diagnostics)):
+        if not (fine and _exit(op, known, run)):
             return False
         if seen is None or any(map(_reads_around, op.attributes)):
             return True
@@ -299,8 +313,9 @@ def _entrance(op: Operation, known: OpDefinition, diagnostics: Diagnostics) -> b
     return known.verify is None or known.verify(op, diagnostics)
 
 
-def _exit(op: Operation, known: OpDefinition, diagnostics: Diagnostics) -> bool:
-    if known.symbol_table and not _symbols(op, diagnostics):
+def _exit(op: Operation, known: OpDefinition, run: _Run) -> bool:
+    diagnostics = run.diagnostics
+    if known.symbol_table and not _symbols(op, run):
         return False
     if known.verify_regions is not None and not known.verify_regions(op, diagnostics):
         return False
@@ -373,7 +388,8 @@ def _one_line(op: Operation) -> str:
 # Symbols
 
 
-def _symbols(table: Operation, diagnostics: Diagnostics) -> bool:
+def _symbols(table: Operation, run: _Run) -> bool:
+    diagnostics = run.diagnostics
     if len(table.regions) != 1:
         return table.emit_op_error(
             diagnostics, "Operations with a 'SymbolTable' must have exactly one region"
@@ -395,22 +411,29 @@ def _symbols(table: Operation, diagnostics: Diagnostics) -> bool:
                 )
             )
             return False
+    if table is run.top and run.inside is not None:
+        users = names_where(lambda known: known.verify_symbol_uses)
+        found = [op for op in run.inside if op.name in users]
+        if all(_uses_symbols_well(op, Diagnostics()) for op in found):
+            return True
+        # Reported in order, and only those of this table.
     return _symbol_users(table, diagnostics)
+
+
+def _uses_symbols_well(op: Operation, diagnostics: Diagnostics) -> bool:
+    check = definition(op.name).verify_symbol_uses
+    return check is None or check(op, diagnostics)
 
 
 def _symbol_users(table: Operation, diagnostics: Diagnostics) -> bool:
     """Verify symbol uses region by region; of the regions found on the way, the last one first."""
     pending = list(table.regions)
-    checks: dict[str, VerifyOp | None] = {}  # a module has many operations of few names
     while pending:
         region = pending.pop()
         for block in region.blocks:
             op = block._first
             while op is not None:
-                if op.name not in checks:
-                    checks[op.name] = definition(op.name).verify_symbol_uses
-                check = checks[op.name]
-                if check is not None and not check(op, diagnostics):
+                if not _uses_symbols_well(op, diagnostics):
                     return False
                 if op.regions and not definition(op.name).symbol_table:
                     pending += op.regions
