@@ -23,7 +23,7 @@ def _remembered(compute: Callable[[Any], int]) -> Callable[[Any], int]:
     return remembered_hash
 
 
-class _Hashed:
+class Hashed:
     """Base of data that computes its hash once.
 
     Types and attributes are keys of the tables of the parser, the printer, the verifier and of
@@ -41,10 +41,10 @@ class _Hashed:
 
 
 @dataclass(frozen=True, slots=True)
-class Type(_Hashed):
+class Type(Hashed):
     """Base of all types, those of dialects included."""
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute(_Hashed):
+class Attribute(Hashed):
     """Base of all attributes, those of dialects included."""

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from emu.mlir.base import Hashed
+
 
 @dataclass(frozen=True, slots=True)
-class Location:
-    """Base of all locations."""
+class Location(Hashed):
+    """Base of all locations, which are as deep as the calls that they name."""
 
 
 @dataclass(frozen=True, slots=True)

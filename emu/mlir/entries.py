@@ -11,11 +11,11 @@ from emu.mlir.base import Attribute
 class HasChanged(Protocol):
     """An operation, which stands above this module."""
 
-    changed: bool
+    changed: bool | str
 
 
 class Entries(dict[str, Attribute]):
-    """Attributes by name. Whatever changes them sets ``owner.changed``.
+    """Attributes by name. Whatever changes them sets ``owner.changed`` to "attributes", unless it is set.
 
     Attributes:
         owner: The operation, which sets itself here: an ``__init__`` would cost more than the dict.
@@ -27,23 +27,23 @@ class Entries(dict[str, Attribute]):
 
     def __setitem__(self, name: str, value: Attribute) -> None:
         if self.get(name) is not value:
-            self.owner.changed = True
+            self.owner.changed = self.owner.changed or "attributes"
             super().__setitem__(name, value)
 
     def __delitem__(self, name: str) -> None:
-        self.owner.changed = True
+        self.owner.changed = self.owner.changed or "attributes"
         super().__delitem__(name)
 
     def pop(self, *name_and_default: Any) -> Any:  # noqa: D102  # dict's
-        self.owner.changed = True
+        self.owner.changed = self.owner.changed or "attributes"
         return super().pop(*name_and_default)
 
     def popitem(self) -> tuple[str, Attribute]:  # noqa: D102  # dict's
-        self.owner.changed = True
+        self.owner.changed = self.owner.changed or "attributes"
         return super().popitem()
 
     def clear(self) -> None:  # noqa: D102  # dict's
-        self.owner.changed = True
+        self.owner.changed = self.owner.changed or "attributes"
         super().clear()
 
     def update(  # type: ignore[override]  # dict's has more overloads
@@ -52,12 +52,12 @@ class Entries(dict[str, Attribute]):
         **more: Attribute,
     ) -> None:
         """Set several entries."""
-        self.owner.changed = True
+        self.owner.changed = self.owner.changed or "attributes"
         super().update(entries, **more)
 
     def setdefault(self, name: str, default: Attribute) -> Attribute:
         """Return an entry, which is set first where there is none."""
-        self.owner.changed = True
+        self.owner.changed = self.owner.changed or "attributes"
         return super().setdefault(name, default)
 
     def __ior__(self, entries: Any) -> Self:  # type: ignore[override,misc]  # dict's has overloads

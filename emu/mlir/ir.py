@@ -161,7 +161,7 @@ class Operation(Located):
         print_function: Makes the text of ``str()``. The printer, which stands above this module,
             puts itself here.
         changed: Whether it, or the list of operations in one of its blocks, has changed since it
-            was last verified; new operations have. The methods of this module see to it, and the
+            was last verified; "attributes" if only those have. New operations have. The methods of this module see to it, and the
             two dictionaries of attributes; who sets anything else has to set it too.
         resources: The file's resources (``{-# … #-}``) as text, which the printer writes behind
             the module; only modules that were read from such a file have them.
@@ -200,16 +200,17 @@ class Operation(Located):
     ) -> None:
         self.name = name
         self._location = location
-        self.changed = True
+        self.changed: bool | str = True
         inherent, discardable = Entries(properties or ()), Entries(attributes or ())
         inherent.owner = discardable.owner = self
         self.properties: dict[str, Attribute] = inherent
         self.attributes: dict[str, Attribute] = discardable
         self.results = [OpResult(t, self, i) for i, t in enumerate(result_types)]
-        self.regions: list[Region] = []
+        # Tuples, because most share the empty one: a walk reads no more of them.
+        self.regions: tuple[Region, ...] = ()
         for region in regions:
             self.add_region(region)
-        self.successors = list(successors)
+        self.successors = tuple(successors)
         self.parent: Block | None = None
         self._previous: Operation | None = None
         self._next: Operation | None = None
@@ -288,7 +289,7 @@ class Operation(Located):
         """Append a region (a new one unless given); return it."""
         region = Region() if region is None else region
         region.parent = self
-        self.regions.append(region)
+        self.regions = (*self.regions, region)
         self.changed = True
         return region
 
@@ -342,7 +343,7 @@ class Operation(Located):
         """Drop its operands and successors, and those of everything inside."""
         for op in self.walk():
             op.drop_operands()
-            op.successors = []
+            op.successors = ()
 
     def replace_with(self, values: Iterable[Value]) -> None:
         """Replace the results by values, and erase it."""
@@ -591,7 +592,7 @@ class Region:
                 blocks[block].append(op.clone(mapping))
         for new in copy.blocks:
             for op in new:
-                op.successors = [blocks.get(s, s) for s in op.successors]
+                op.successors = tuple([blocks.get(s, s) for s in op.successors])
                 if len(self.blocks) > 1:
                     for index, value in enumerate(op.operands):
                         if value in mapping:

@@ -128,7 +128,7 @@ def _restore(rows: list[_Row], order: dict[int, list[int]], resources: str | Non
             blocks[home].append(op)
     for op, row in zip(ops, rows, strict=True):
         op._operands = [values[number] for number in row[2]]
-        op.successors = [blocks[number] for number in row[5] or ()]
+        op.successors = tuple([blocks[number] for number in row[5] or ()])
         for index, value in enumerate(op._operands):
             value._uses[op, index] = None
     for number, flat in order.items():

@@ -162,6 +162,11 @@ def definition(name: str) -> OpDefinition:
     return _definitions.get(name, _undefined)
 
 
+def names_where(holds: Callable[[OpDefinition], object]) -> frozenset[str]:
+    """Return the names of the operations whose definition fulfils a condition."""
+    return frozenset([name for name, known in _definitions.items() if holds(known)])
+
+
 def is_defined(name: str) -> bool:
     """Return whether an operation has a definition."""
     return name in _definitions

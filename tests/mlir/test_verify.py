@@ -212,7 +212,7 @@ def add_region(module: Operation) -> None:
 
 
 def add_successor(module: Operation) -> None:
-    named(module, "stablehlo.sine").successors.append(module.body())
+    named(module, "stablehlo.sine").successors = (module.body(),)
 
 
 CHANGES: list[Callable[[Operation], None]] = [

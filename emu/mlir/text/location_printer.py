@@ -44,11 +44,12 @@ def location_text(location: Location, names: Mapping[Location, str] | None = Non
 
 
 class _Entry:
-    """A location that was met: its depth, its parts, and whether its alias may follow the module."""
+    """A location that was met: its depth, its parts, whether its alias may follow the module, its alias."""
 
-    __slots__ = ("deferrable", "depth", "parts")
+    __slots__ = ("deferrable", "depth", "name", "parts")
 
     def __init__(self, depth: int, deferrable: bool, parts: list[Location]) -> None:
+        self.name: str | None = None
         self.depth = depth
         self.deferrable = deferrable
         self.parts = parts
@@ -74,6 +75,9 @@ class LocationNames:
         entry = self._known.get(id(location))
         if entry is None:
             entry = self._entries.get(location)
+            if entry is not None:
+                self._known[id(location)] = entry
+                self._kept.append(location)
         if entry is not None:
             if not deferrable and entry.deferrable:
                 self._define_first(entry)
@@ -96,8 +100,15 @@ class LocationNames:
 
     def names(self) -> dict[Location, str]:
         """Return the aliases ``#loc``, ``#loc1`` … of all locations, in order."""
-        order = sorted(self._entries, key=lambda location: self._entries[location].depth)
-        return {each: f"#loc{number or ''}" for number, each in enumerate(order)}
+        order = sorted(self._entries.items(), key=lambda item: item[1].depth)
+        for number, (_, entry) in enumerate(order):
+            entry.name = f"#loc{number or ''}"
+        return {location: entry.name or "" for location, entry in order}
+
+    def name(self, location: Location) -> str | None:
+        """Return the alias of a location that was met, once ``names`` has given all; or None."""
+        entry = self._known.get(id(location))
+        return None if entry is None else entry.name
 
     def definitions(self, names: Mapping[Location, str], *, deferred: bool) -> str:
         """Return the lines that define aliases, before or (``deferred``) behind the module."""

@@ -65,7 +65,7 @@ class ModulePrinter:
             return "".join(with_short_names(text)) if top else text
         names = self._location_names.names() if top else {}
         for index, location, named in self._location_slots:
-            short = names.get(location) if named else None
+            short = self._location_names.name(location) if named else None
             parts[index] = f" loc({location_text(location, names) if short is None else short})"
         if not top:
             return "".join(parts)

@@ -67,7 +67,7 @@ class _Pattern(NamedTuple):
     result_type: Type
     properties: dict[str, Attribute]
     attributes: dict[str, Attribute]
-    regions: list[Region]
+    regions: tuple[Region, ...]
     distance: int
     is_valid_alike: bool
 
@@ -210,10 +210,10 @@ def _make(pattern: _Pattern, operands: list[Value], place: Place) -> Operation:
     inherent.owner = discardable.owner = op
     op.properties, op.attributes = inherent, discardable
     op.results = [OpResult(pattern.result_type, op, 0)]
-    op.regions = []
+    op.regions = ()
     for region in pattern.regions:
         op.add_region(copy_at(region, place))
-    op.successors = []
+    op.successors = ()
     op.parent = op._previous = op._next = op.resources = None
     op._order = 0
     op._operands = operands

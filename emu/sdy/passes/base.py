@@ -176,17 +176,27 @@ def run_pass(each: Pass, module: Operation, session: Session) -> None:
 
 
 def _verify_changes(each: Pass, module: Operation, session: Session) -> None:
-    from emu.mlir.verify import changed_operations, concerned_by, symbols_beside_functions, verify
+    from emu.mlir.verify import (
+        changed_operations,
+        concerned_by,
+        operations_inside,
+        reordered_operations,
+        symbols_beside_functions,
+        verify,
+    )
 
     # Most passes of a pipeline change few operations or none, and a verification costs more than
     # most passes do.
-    changed = changed_operations(module)
+    inside = operations_inside(module)  # once: a walk misses the processor's caches at each step
+    changed = changed_operations(module, inside)
     around = symbols_beside_functions(module)
     known = session.verified is not None and each.marks_changes
     if known and not changed and around == session.verified:
         return
-    only = concerned_by(module, changed) if known and around == session.verified else None
-    if not verify(module, session.diagnostics, only):
+    only = reordered = None
+    if known and around == session.verified:
+        only, reordered = concerned_by(module, changed, inside), reordered_operations(changed)
+    if not verify(module, session.diagnostics, only, reordered=reordered, inside=inside):
         session.verified = None
         raise PassFailed(f"the module failed to verify after {each.name}")
     for op in changed:

@@ -3,6 +3,7 @@
 from mlir_reading import PRETTY
 
 from emu.mlir import parse, to_text
+from emu.mlir.ir import Operation
 from emu.mlir.symbols import lookup
 
 GENERIC = """\
@@ -59,3 +60,29 @@ def test_an_operation_by_itself() -> None:
     last = func.body().terminator
     assert to_text(last) == "func.return"
     assert to_text(func, generic=True).startswith('"func.func"() <{function_type = () -> ()')
+
+
+def test_operations_that_differ_in_their_operands_only():
+    """They are printed from one text, which may hold what stands for an operand."""
+    text = """\
+module {
+  func.func @f(%arg0: tensor<8xf32>, %arg1: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = stablehlo.add %arg0, %arg0 {note = "%s %d %% %0"} : tensor<8xf32>
+    %1 = stablehlo.add %arg0, %0 {note = "%s %d %% %0"} : tensor<8xf32>
+    %2 = stablehlo.add %1, %arg1 {note = "%s %d %% %0"} : tensor<8xf32>
+    %3 = stablehlo.add %2, %1 {name = "%s %d %% %0"} : tensor<8xf32>
+    %4 = stablehlo.add %3, %3 {note = "%s %d %% %0"} : tensor<8xf32>
+    return %4 : tensor<8xf32>
+  }
+}
+"""
+    assert str(parse(text)) == text
+
+
+def test_an_operand_that_is_not_in_the_module():
+    module = parse("func.func @f(%x: i32, %y: i32) { return }")
+    other = parse("func.func @g(%x: i32) { return }")
+    block = module.body().first.body()
+    for operand in (*block.arguments, other.body().first.body().arguments[0]):
+        block.insert_before(block.last, Operation("arith.addi", [block.arguments[0], operand]))
+    assert str(module).count("<<UNKNOWN SSA VALUE>>") == 1

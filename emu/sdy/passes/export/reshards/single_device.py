@@ -38,9 +38,10 @@ class SingleDevices:
     def __init__(self, module: Operation, table: SymbolTable, session: Session) -> None:
         self._table = table
         self._session = session
-        self._global_mesh = global_mesh_name(module)
-        meshes = ((op.symbol_name, op.properties.get("mesh")) for op in module.body())
-        self._single = {n: m for n, m in meshes if n and isinstance(m, Mesh) and m.is_maximal}
+        self._module = module
+        # By name, of those that were asked for: all of the module would be as many as its functions,
+        # for each function.
+        self._single: dict[str, Mesh | None] = {}
 
     def check_function(self, func: Operation) -> None:
         """Raise PassFailed if an argument or a result of a function is on one device."""
@@ -66,9 +67,10 @@ class SingleDevices:
         mesh = self._mesh(op)
         if mesh is None:
             return False
-        if self._global_mesh is not None and not self._is_inserted(op):
-            self._move_operands(op, TensorSharding.fully_closed(0, mesh), self._global_mesh)
-            self._move_results(op, TensorSharding.fully_closed(0, mesh), self._global_mesh)
+        global_mesh = global_mesh_name(self._module)
+        if global_mesh is not None and not self._is_inserted(op, global_mesh):
+            self._move_operands(op, TensorSharding.fully_closed(0, mesh), global_mesh)
+            self._move_results(op, TensorSharding.fully_closed(0, mesh), global_mesh)
         return True
 
     def _fail(self, op: Operation, message: str) -> PassFailed:
@@ -89,7 +91,7 @@ class SingleDevices:
                 raise self._fail(
                     op, "has a sharding with its mesh inlined: run sdy-lift-inlined-meshes first"
                 )
-            mesh = self._single.get(sharding.mesh)
+            mesh = self._single_mesh(sharding.mesh)
             if mesh is None:
                 continue
             if found is not None and mesh.device_ids != device:
@@ -97,7 +99,16 @@ class SingleDevices:
             found, device = sharding.mesh, mesh.device_ids
         return found
 
-    def _is_inserted(self, op: Operation) -> bool:
+    def _single_mesh(self, name: str) -> Mesh | None:
+        """Return the mesh of that name if it is one of one device."""
+        if name not in self._single:
+            op = self._table.lookup(name)
+            mesh = None if op is None else op.properties.get("mesh")
+            found = mesh if isinstance(mesh, Mesh) and mesh.is_maximal else None
+            self._single[name] = found
+        return self._single[name]
+
+    def _is_inserted(self, op: Operation, global_mesh: str) -> bool:
         """Return whether it is a reshard as ``_move_operands`` inserts it.
 
         It puts a whole operand on the device of its users; so a second run of the pass
@@ -106,7 +117,7 @@ class SingleDevices:
         if op.name != "sdy.reshard" or not op.result.has_uses:
             return False
         source, own = get_sharding(op.operands[0]), get_sharding(op.result)
-        whole = source is None or (source.mesh == self._global_mesh and source.is_fully_replicated)
+        whole = source is None or (source.mesh == global_mesh and source.is_fully_replicated)
         return whole and all(
             user.name != "sdy.reshard" and own in map(get_sharding, user.results)
             for user in op.result.users
