@@ -488,10 +488,13 @@ def _how_it_died(exitcode: int | None, free_bytes: int) -> str:
 
 
 def _allow_descriptors(n_pes: int) -> None:
-    """Raise the soft limit of open files if this many PEs need it."""
+    """Raise the soft limit of open files if this many PEs need it, beside what is open already."""
     import resource
 
-    needed = 8 * n_pes + 128
+    there = 0
+    with contextlib.suppress(OSError):  # without procfs: sessions may have many
+        there = len(os.listdir("/proc/self/fd"))
+    needed = 8 * n_pes + 128 + there
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < needed:
         wanted = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
