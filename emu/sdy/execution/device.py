@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from emu.comm.errors import SymmetricMemoryError
+from emu.comm.world.array import SymmetricArray
 from emu.comm.world.group import Group
 from emu.comm.world.world import World
 from emu.stablehlo.reference.errors import EvaluationError
@@ -56,6 +61,47 @@ class WorldDevice:
         if list(members) == list(range(self._world.n_pes)):
             return self._world
         return self._world.group("sdy:" + _short(members), list(members))
+
+    def shared_memory(self, nbytes: int) -> Array:
+        """Return memory in the symmetric heap, which other PEs can use; every PE calls.
+
+        It serves again when this device is gone. Where it would take more than a quarter of the heap, or
+        the heap has no room, the memory is private: collectives then stage what lies there.
+        """
+        # The size is in the key: whatever each PE has given back until now, under one key all want the same.
+        size = 1 << max(12, (nbytes - 1).bit_length())
+        if not nbytes or size > self._world.segment.layout.heap_bytes // 4:
+            return np.empty(nbytes + 64, np.uint8)
+        pieces = _pieces.setdefault(self._world, {}).setdefault(size, _Pieces())
+        if not pieces.free:
+            key = f"sdy.buffers.{size}.{pieces.count}"
+            try:
+                found = self._world.alloc(size, np.uint8, key=key, name="buffers", poison=False)
+            except SymmetricMemoryError:
+                return np.empty(nbytes + 64, np.uint8)
+            pieces.free.append(found)
+            pieces.count += 1
+        piece = pieces.free.pop()
+        weakref.finalize(self, pieces.free.append, piece).atexit = False
+        return piece.local[:nbytes]
+
+
+@dataclass
+class _Pieces:
+    """The pieces of one size that this PE has in the heap of a world.
+
+    They are never freed: that takes a lock, which garbage collection must not wait for.
+
+    Attributes:
+        count: How many there are.
+        free: Those that no device uses.
+    """
+
+    count: int = 0
+    free: list[SymmetricArray] = field(default_factory=list)
+
+
+_pieces: WeakKeyDictionary[World, dict[int, _Pieces]] = WeakKeyDictionary()
 
 
 def _bytes(value: Array) -> Array:

@@ -47,6 +47,9 @@ class GroupDevice(Device, Protocol):
     def group(self, members: Sequence[int]) -> Group:
         """Return the group of processes, in their order; this one is among them."""
 
+    def shared_memory(self, nbytes: int) -> Array:
+        """Return memory that other processes can use; all processes call alike."""
+
 
 def has_groups(device: object) -> TypeGuard[GroupDevice]:
     """Return whether a device's processes are PEs of a World; a check by the protocol takes ten times as long."""
@@ -79,6 +82,11 @@ class CollectivePlan:
     def may_reuse_input(self) -> bool:
         """Whether outputs may be the inputs' memory: then fewer bytes go through the caches."""
         return self.operation == "stablehlo.all_reduce"
+
+    @property
+    def writes_to_others(self) -> bool:
+        """Whether processes may write to each other's outputs."""
+        return self.operation in ("stablehlo.all_gather", "stablehlo.all_reduce")
 
     def run(self, device: Device, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Communicate; every process of the group calls.

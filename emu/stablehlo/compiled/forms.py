@@ -69,6 +69,13 @@ class Memory:
         env: Array per slot. Those of buffers and constants stay; the others are set in each call.
         roots: The roots.
         layouts: Layout per slot.
+
+    Args:
+        roots: The roots.
+        layouts: Layout per slot.
+        constants: Arrays of the constants.
+        size: Bytes of the buffers.
+        shared: Memory for the buffers that other processes use as well.
     """
 
     def __init__(
@@ -77,11 +84,14 @@ class Memory:
         layouts: Sequence[Layout],
         constants: Sequence[Array],
         size: int,
+        shared: Array,
     ) -> None:
         self.roots, self.layouts = roots, layouts
         self.env: list[Array] = [_NOTHING] * len(layouts)
         arena = np.empty(size + 64, np.uint8)
         shift = -arena.__array_interface__["data"][0] % 64
+        shared_shift = -shared.__array_interface__["data"][0] % 64 if shared.size else 0
+        starts = {False: (arena, shift), True: (shared, shared_shift)}
         self._memory: list[Array | None] = [None] * len(roots)
         self._start = [0] * len(roots)
         self._slots: list[list[int]] = [[] for _ in roots]
@@ -90,7 +100,8 @@ class Memory:
             self._slots[layout.root].append(slot)
         for number, root in enumerate(roots):
             if root.kind is Kind.BUFFER:
-                self.place(number, arena, shift + root.offset)
+                memory, start = starts[root.is_shared]
+                self.place(number, memory, start + root.offset)
             elif root.kind is Kind.CONSTANT:
                 self.place(number, as_bytes(constants[root.index]))
 

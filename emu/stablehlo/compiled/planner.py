@@ -10,7 +10,7 @@ import numpy as np
 from emu.mlir.ir import Operation, Value
 from emu.stablehlo.checks import Invalid
 from emu.stablehlo.compiled.collectives import COLLECTIVES
-from emu.stablehlo.compiled.communication import collective_form
+from emu.stablehlo.compiled.communication import SHARED_BYTES, Collective, collective_form
 from emu.stablehlo.compiled.control import Choice, Copies, Window
 from emu.stablehlo.compiled.control import While as WhileForm
 from emu.stablehlo.compiled.fallback import Fallback
@@ -36,6 +36,7 @@ class Planned:
         constants: Arrays of the constants.
         results: Slot of each result.
         arena: Bytes of the buffers.
+        shared: Bytes of the buffers that other processes use as well.
     """
 
     steps: tuple[Step, ...]
@@ -44,6 +45,7 @@ class Planned:
     constants: tuple[Array, ...]
     results: tuple[int, ...]
     arena: int
+    shared: int
 
 
 def plan(module: Operation, function: Operation, donated: Sequence[int] = ()) -> Planned:
@@ -89,11 +91,25 @@ class _Planner:
         steps += self._returns(self._main, places)
         for each, busy in zip(self._roots, self._busy, strict=True):
             each.end = max(each.end, busy)
-        arena = place_buffers(self._roots)
+        self._share(steps)
+        arenas = [
+            place_buffers([r for r in self._roots if r.is_shared is is_shared])
+            for is_shared in (False, True)
+        ]
         return Planned(
             tuple(steps), tuple(self._roots), tuple(self._layouts), tuple(self._constants),
-            tuple(places), arena,
+            tuple(places), *arenas,
         )  # fmt: skip
+
+    def _share(self, steps: Sequence[Step]) -> None:
+        """Mark the buffers that processes can read from each other, or write to, in collectives."""
+        for step in steps:
+            for block in step.blocks:
+                self._share(block)
+            if isinstance(step.form, Collective):
+                for slot in step.form.shared_slots(step):
+                    root = self._roots[self._memory_of(self._layouts[slot].root)]
+                    root.is_shared = root.kind is Kind.BUFFER and root.nbytes >= SHARED_BYTES
 
     def _result_roots(self) -> list[int]:
         """Return a root per result: an output, or a donated input that is as large."""

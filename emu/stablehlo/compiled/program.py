@@ -9,6 +9,7 @@ import numpy as np
 from emu.mlir.ir import Operation
 from emu.mlir.types import TensorType, Type
 from emu.stablehlo.compiled import families  # noqa: F401  (the planners register themselves)
+from emu.stablehlo.compiled.collectives import has_groups
 from emu.stablehlo.compiled.forms import Action, Memory, Site, Step
 from emu.stablehlo.compiled.planner import Planned, plan
 from emu.stablehlo.compiled.prepare import find_function, prepared
@@ -56,7 +57,7 @@ class CompiledProgram:
     @property
     def buffer_bytes(self) -> int:
         """Bytes of the buffers that a bound program has, beside inputs, results and constants."""
-        return 0 if self.planned is None else self.planned.arena
+        return 0 if self.planned is None else self.planned.arena + self.planned.shared
 
     @property
     def made_in_inputs(self) -> dict[int, int]:
@@ -110,7 +111,13 @@ class BoundProgram:
         if planned is None:
             return
         self._planned = planned
-        self._memory = Memory(planned.roots, planned.layouts, planned.constants, planned.arena)
+        if has_groups(device):
+            shared = device.shared_memory(planned.shared)
+        else:
+            shared = np.empty(planned.shared + 64, np.uint8)
+        self._memory = Memory(
+            planned.roots, planned.layouts, planned.constants, planned.arena, shared
+        )
         ops = list(program.module.walk())
         scope = Program(program.module, device, custom_calls)
         self._run = _bound(planned.steps, self._memory, ops, scope)

@@ -38,6 +38,7 @@ class Root:
         start: Time at which it is written first.
         end: Time at which it is read last.
         offset: Place in the arena; set last.
+        is_shared: Whether other processes read it, or write to it: it lies in an arena of its own.
     """
 
     kind: Kind
@@ -46,6 +47,7 @@ class Root:
     start: int = 0
     end: int = 0
     offset: int = 0
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def contiguous_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 
 def place_buffers(roots: Sequence[Root]) -> int:
-    """Give each buffer its offset in an arena; return the arena's size.
+    """Give each buffer among some roots its offset in an arena; return the arena's size.
 
     Buffers whose times overlap don't overlap. Each takes the smallest gap that it fits in, in the
     order of the times at which they are needed.
