@@ -55,7 +55,9 @@ def _checked(index: int, value: Any, placement: Placement, n_devices: int) -> In
         return _checked_shards(index, value, placement, n_devices)
     type_ = placement.type
     if isinstance(value, DeviceArray) and value.is_donated:
-        raise ExecutionError(f"input {index} is {value!r}, which was donated to a call: its value is gone")
+        raise ExecutionError(
+            f"input {index} is {value!r}, which was donated to a call: its value is gone"
+        )
     found: Array | DeviceArray = (
         value if isinstance(value, DeviceArray) else to_array(f"input {index}", value)
     )
