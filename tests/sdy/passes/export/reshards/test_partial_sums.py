@@ -16,8 +16,10 @@ USES = {
     "negate": ("stablehlo.negate %0 : tensor<8x8xf32>", lambda x, w: -x),
     "add": ("stablehlo.add %0, %0 : tensor<8x8xf32>", lambda x, w: x + x),
     "dot": (
-        "stablehlo.dot_general %0, %w, contracting_dims = [1] x [0]"
-        " : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>",
+        (
+            "stablehlo.dot_general %0, %w, contracting_dims = [1] x [0]"
+            " : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>"
+        ),
         lambda x, w: x @ w,
     ),
 }
@@ -71,3 +73,22 @@ func.func @main(%a: tensor<8x8xf32> {{sdy.sharding = #sdy.sharding{_sharding(rng
     for device, (found,) in enumerate(evaluate_devices(program.local, inputs)):
         expected = program.results[0].shard(meaning(whole, w), device)
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    "source", ["[{}, {}]", '[{"x"}, {}]', '[{"x":(1)2}, {"x":(2)2}]', '[{"y"}, {"x"}]']
+)
+def test_partial_sums_are_made_of_values(source: str) -> None:
+    program = partition(
+        emu.sdy.parse(f"""
+sdy.mesh @mesh = <["x"=4, "y"=2]>
+func.func @main(%a: tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, {source}>}}) -> tensor<8x8xf32> {{
+  %0 = sdy.reshard %a <@mesh, [{{}}, {{}}], unreduced={{"x"}}> : tensor<8x8xf32>
+  %1 = sdy.reshard %0 <@mesh, [{{}}, {{"y"}}]> : tensor<8x8xf32>
+  return %1 : tensor<8x8xf32>
+}}""")
+    )
+    whole = np.arange(64, dtype=np.float32).reshape(8, 8)
+    inputs = [[program.inputs[0].shard(whole, device)] for device in range(8)]
+    for device, (found,) in enumerate(evaluate_devices(program.local, inputs)):
+        np.testing.assert_array_equal(found, program.results[0].shard(whole, device))
