@@ -17,7 +17,10 @@ import time
 from pathlib import Path
 
 PROGRAM, DEVICES, FOLDER = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
-os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES}"
+# After flags of the caller's, such as --xla_cpu_max_isa=AVX2.
+os.environ["XLA_FLAGS"] = (
+    f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={DEVICES}"
+)
 os.environ["JAX_PLATFORMS"] = "cpu"
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

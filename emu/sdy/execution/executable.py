@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self, overload
 from weakref import WeakKeyDictionary
@@ -32,15 +33,10 @@ from emu.sdy.execution.arrays import DeviceArray, PerDevice
 from emu.sdy.execution.comparison import Verdict, compare_results, compare_values
 from emu.sdy.execution.device import WorldDevice
 from emu.sdy.execution.errors import ExecutionError, MismatchError
-from emu.sdy.execution.local_program import PATHS, BoundLocalProgram, LocalProgram, Path
+from emu.sdy.execution.local_program import PATHS, BoundLocalProgram, Path
 from emu.sdy.execution.memory import Buffer, copy_all
-from emu.sdy.execution.partitioned import (
-    DEFAULT_PIPELINE,
-    Partitioned,
-    main_function,
-    n_devices,
-    partition,
-)
+from emu.sdy.execution.partitioned import DEFAULT_PIPELINE, main_function, n_devices
+from emu.sdy.execution.preparation import prepare
 from emu.sdy.execution.resident import ResidentPEs
 from emu.sdy.execution.shards import Placement, box
 from emu.sdy.execution.symbolic import Specializations
@@ -97,6 +93,8 @@ class Executable:
         self.verdict: Verdict | None = None
         self.donated = check_donated(module, main_function(module), donate)
         self.n_replicas = _replicas(module, replicas)
+        if check is not None and self.n_replicas > 1:
+            raise ExecutionError("check must be None for a program of several replicas")
         self._n_partitions = n_devices(module)
         self._symbolic: Specializations[Executable] | None = None
         if Specializations.are_needed(module):
@@ -113,23 +111,15 @@ class Executable:
             check_custom_calls(custom_calls)
             self._begin()
             return
+        self._calls = {**registered_calls(module), **check_custom_calls(custom_calls)}
         probed = check == "unsharded"
-        self.partitioned: Partitioned = partition(module, passes, probed=probed)
+        found = prepare(module, passes, probed=probed, path=path, donated=self.donated)
+        self.partitioned = found.partitioned
+        self._program = replace(found.local, custom_calls=self._calls)
         if n_pes is not None and check_count("n_pes", n_pes) != self.n_devices:
             raise ExecutionError(
                 f"n_pes must be the number of devices of the program, {self.n_devices}, but is {n_pes}"
             )
-        if check is not None and self.n_replicas > 1:
-            raise ExecutionError("check must be None for a program of several replicas")
-        self._calls = {**registered_calls(module), **check_custom_calls(custom_calls)}
-        self._program = LocalProgram.of(
-            self.partitioned.local,
-            str(main_function(self.partitioned.local).symbol_name),
-            (self.partitioned.inputs, self.partitioned.results),
-            self._calls,
-            path=path,
-            donated=self.donated,
-        )
         self._begin()
 
     @property
