@@ -19,6 +19,7 @@ from emu.stablehlo.reference.devices import SingleDevice
 from emu.stablehlo.reference.dtypes import is_complex, is_float
 from emu.stablehlo.reference.scope import HANDLERS, CustomCall, Program, Scope, callee
 from emu.stablehlo.reference.values import Array
+from emu.stablehlo.regions import captured
 
 _ROUNDINGS = {2: 16, 1: 4}
 """Number of roundings that may add up, by the bytes of a format; 1024 for larger ones."""
@@ -294,14 +295,15 @@ class _Comparison:
         """Return what an operation should give for the operands that the devices have."""
         length = max([_size(value.type) for value in op.operands], default=1)
         seen = self.whole.values[self.numbers[op]][turn]
-        operands, is_known = [], True
-        for value in op.operands:
+        values, is_known = {}, True
+        for value in (*op.operands, *captured(op)):
             found = self._operand(value, turn, turns)
             if found is None:
                 return [_Expected(value, length, is_exact=False) for value in seen]
-            operands.append(found[0])
+            values[value] = found[0]
             is_known &= found[1]
-        scope = Scope(Program(self.program.whole, SingleDevice(), self.custom_calls))
+        operands = [values[value] for value in op.operands]
+        scope = Scope(Program(self.program.whole, SingleDevice(), self.custom_calls), values)
         with np.errstate(all="ignore"):
             expected = HANDLERS[op.name](op, operands, scope)
             scales: Sequence[Array | None] = [None] * len(expected)

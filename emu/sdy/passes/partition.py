@@ -16,6 +16,8 @@ from emu.sdy.passes.export.single_device import ResolveSingleDeviceSharding
 from emu.sdy.passes.export.unevenness import ResolveUnevenShards
 from emu.sdy.passes.export.unknown import ReplicateUnknownCalls
 from emu.sdy.passes.generic import Canonicalize
+from emu.sdy.passes.import_.conditionals import ConvertIfToCase
+from emu.sdy.passes.import_.named_computations import RenameNamedComputations
 from emu.sdy.passes.import_.unify_meshes import UnifyMeshes
 from emu.sdy.passes.pipelines import PropagationPipeline
 
@@ -44,7 +46,9 @@ class PartitionPipeline(Pipeline, name="emu-partition-pipeline"):
         """Return the passes, in order."""
         return [
             ChloLegalizeToStablehlo(),
+            ConvertIfToCase(),
             UnifyMeshes(),
+            RenameNamedComputations(),
             PropagationPipeline(conservative_propagation=self.conservative_propagation),
             ResolvePropagationBarriers(),
             InsertExplicitReshards(enable_full_version=True),

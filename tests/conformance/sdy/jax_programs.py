@@ -17,7 +17,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import jax_models  # noqa: F401  # these three register their programs
+import jax_kinds  # noqa: F401  # these register their programs
+import jax_models  # noqa: F401
 import jax_operations  # noqa: F401
 import jax_shardings  # noqa: F401
 from jax_lowering import PROGRAMS, lowered

@@ -142,10 +142,10 @@ class TestWrongArguments:
         ):
             compile(emu.sdy.parse(two))
         dynamic = (
-            "func.func @main(%a: tensor<?xf32>) -> tensor<?xf32> { return %a : tensor<?xf32> }"
+            "func.func @main(%a: tensor<*xf32>) -> tensor<*xf32> { return %a : tensor<*xf32> }"
         )
         with pytest.raises(
-            ExecutionError, match=r"input 0 must be a tensor of static shape, but is tensor<\?xf32>"
+            ExecutionError, match=r"input 0 must be a tensor of static shape, but is tensor<\*xf32>"
         ):
             compile(emu.sdy.parse(dynamic))
 

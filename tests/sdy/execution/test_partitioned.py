@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import emu.sdy
@@ -60,3 +61,23 @@ def test_a_pass_that_fails_is_named_without_marks(probed) -> None:
     assert "sdy-convert-global-to-local failed" in str(failure.value)
     assert "reshards.mlir:5:8" in str(failure.value)
     assert "emu" not in str(failure.value)
+
+
+def test_operations_are_compared_whose_regions_take_values_from_around() -> None:
+    text = """
+sdy.mesh @mesh = <["a"=2]>
+func.func @main(%x: tensor<4x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a"}, {}]>}) -> tensor<4x6xf32> {
+  %c = stablehlo.constant dense<2.0> : tensor<f32>
+  %0 = "stablehlo.sort"(%x) <{dimension = 1 : i64, is_stable = true}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %1 = stablehlo.remainder %a, %c : tensor<f32>
+    %2 = stablehlo.remainder %b, %c : tensor<f32>
+    %3 = stablehlo.compare LT, %1, %2 : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %3 : tensor<i1>
+  }) : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  return %0 : tensor<4x6xf32>
+}
+"""
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    (found,) = emu.sdy.run(emu.sdy.parse(text), x, check="unsharded")
+    np.testing.assert_array_equal(found, np.concatenate([x[:, ::2], x[:, 1::2]], axis=1))

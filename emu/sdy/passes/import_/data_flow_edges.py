@@ -9,7 +9,7 @@ from emu.mlir.ir import Operation, Value
 from emu.mlir.symbols import SymbolTable
 from emu.mlir.types import is_static_tensor
 from emu.sdy.dialect.attributes import TensorShardingPerValue
-from emu.sdy.dialect.dataflow import edge_owners, is_data_flow_op
+from emu.sdy.dialect.dataflow import data_flow_edge_of, edge_owners, is_data_flow_op
 from emu.sdy.dialect.functions import main_function
 from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.passes.base import ModulePass, Session
@@ -19,11 +19,12 @@ from emu.sdy.passes.insertion_point import Place, location_of, replace_other_use
 def add_data_flow_edges(owners: Sequence[Value]) -> None:
     """Insert an ``sdy.data_flow_edge`` after each of these owners of edges.
 
-    Values whose type is not a static tensor (tokens) get none.
+    Values whose type is not a static tensor (tokens) get none, nor those that have one.
     """
     # Each edge goes right behind its owner; last first keeps the owners' order.
     for owner in reversed(owners):
-        if not is_static_tensor(owner.type):
+        # A user's named computations have theirs before calls become named computations.
+        if not is_static_tensor(owner.type) or data_flow_edge_of(owner) is not None:
             continue
         sharding = get_sharding(owner)
         edge = Operation(

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from emu.mlir.attributes import ArrayAttr, Attribute, DenseElementsAttr
+from emu.mlir import symbols
+from emu.mlir.attributes import (
+    ArrayAttr,
+    Attribute,
+    DenseElementsAttr,
+    StringAttr,
+    SymbolRefAttr,
+)
 from emu.mlir.ir import Operation, Value
 from emu.mlir.types import TensorType
-from emu.sdy.passes.builder import Builder, tensor
+from emu.sdy.passes.builder import Builder, integer_attribute, tensor
 from emu.sdy.passes.shapes.errors import CannotRefine
 from emu.sdy.passes.shapes.inference import infer, merged, operand_indices
 from emu.stablehlo.checks import integer
@@ -20,15 +27,19 @@ _Convert = Callable[[Operation, Known], Operation | None]
 
 
 def _new(
-    op: Operation, name: str, operands: Sequence[Value], properties: dict[str, Attribute]
+    op: Operation,
+    name: str,
+    operands: Sequence[Value],
+    properties: dict[str, Attribute],
+    attributes: Mapping[str, Attribute] | None = None,
 ) -> Operation:
-    """Insert an operation before another, with the types and attributes of that one."""
+    """Insert an operation before another, with the types of that one, and by default its attributes."""
     made = Operation(
         name,
         operands,
         [result.type for result in op.results],
         properties=properties,
-        attributes=op.attributes,
+        attributes=op.attributes if attributes is None else attributes,
         location=op.location,
     )
     assert op.parent is not None
@@ -149,6 +160,64 @@ def _dynamic_conv(op: Operation, known: Known) -> Operation | None:
 
 
 def _custom_call(op: Operation, known: Known) -> Operation | None:
+    """Return what a custom call stands for, or the same one without operands for its results' shapes."""
+    target = op.properties.get("call_target_name")
+    name = target.value if isinstance(target, StringAttr) else ""
+    convert = _CUSTOM_CALLS.get(name, _call_of_shapes)
+    return convert(op, known)
+
+
+def _dynamic_reduce_window(op: Operation, known: Known) -> Operation | None:
+    count = len(op.results)
+    *tensors, dimensions, strides, base, window, padding = op.operands
+    found = [known(value) for value in (dimensions, strides, base, window, padding)]
+    names = ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
+    reducer = _called(op)
+    edges = found[-1]
+    if None in found or edges is None or reducer is None or len(tensors) != 2 * count:
+        return None
+    properties: dict[str, Attribute] = {
+        key: array_of_ints(values or ()) for key, values in zip(names, found, strict=False)
+    }
+    properties["padding"] = DenseElementsAttr.of(edges, (len(edges) // 2, 2))
+    made = _new(op, "stablehlo.reduce_window", tensors, properties, attributes={})
+    region = made.add_region(reducer.regions[0].clone({}))
+    last = region.blocks[0].terminator
+    end = Operation("stablehlo.return", last.operands, location=last.location)
+    region.blocks[0].append(end)
+    last.erase()
+    return made
+
+
+def _called(op: Operation) -> Operation | None:
+    """Return the function that a custom call names."""
+    calls = op.attribute("called_computations")
+    names = calls.elements if isinstance(calls, ArrayAttr) else ()
+    if len(names) != 1 or not isinstance(names[0], SymbolRefAttr):
+        return None
+    return symbols.lookup(op, names[0].root)
+
+
+def _dynamic_rng_bit_generator(op: Operation, known: Known) -> Operation | None:
+    state, shape_operand = op.operands
+    shape, algorithm = known(shape_operand), op.attribute("rng_algorithm")
+    if shape is None or algorithm is None:
+        return None
+    properties = {"rng_algorithm": algorithm}
+    made = _new(op, "stablehlo.rng_bit_generator", [state], properties, attributes={})
+    made.results[1].change_type(merged(op, op.results[1].type, tuple(shape)))
+    return made
+
+
+def _dynamic_top_k(op: Operation, known: Known) -> Operation | None:
+    source, count = op.operands
+    k = known(count)
+    if k is None:
+        return None
+    return _new(op, "chlo.top_k", [source], {"k": integer_attribute(k[0])}, attributes={})
+
+
+def _call_of_shapes(op: Operation, known: Known) -> Operation | None:
     """Take the shapes of a custom call's results from the last operands, and drop these."""
     places = operand_indices(op, "indices_of_shape_operands")
     shapes = [known(op.operands[place]) for place in places]
@@ -167,6 +236,12 @@ def _custom_call(op: Operation, known: Known) -> Operation | None:
             result.change_type(merged(op, result.type, tuple(shape)))
     return made
 
+
+_CUSTOM_CALLS: dict[str, _Convert] = {
+    "stablehlo.dynamic_reduce_window": _dynamic_reduce_window,
+    "stablehlo.dynamic_rng_bit_generator": _dynamic_rng_bit_generator,
+    "stablehlo.dynamic_top_k": _dynamic_top_k,
+}
 
 _CONVERSIONS: dict[str, _Convert] = {
     "stablehlo.dynamic_broadcast_in_dim": _of_shape(

@@ -78,6 +78,40 @@ BODIES = {
         "tensor<?x1xf32>",
         lambda x: x[:, 1:2],
     ),
+    "windows": (
+        f"""%ones = stablehlo.constant dense<1> : tensor<2xi32>
+  %edges = stablehlo.constant dense<0> : tensor<2x2xi32>
+  %window = stablehlo.concatenate %n1, %c1v, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+  %r = stablehlo.custom_call @stablehlo.dynamic_reduce_window(%x, %zero, %window, %ones, %ones, %ones, %edges)
+      {{called_computations = [@sum]}} : ({X}, tensor<f32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>,
+      tensor<2xi32>, tensor<2x2xi32>) -> tensor<?x4xf32>""",
+        "tensor<?x4xf32>",
+        lambda x: x.sum(0, keepdims=True),
+    ),
+    "top k": (
+        f"""%t:2 = stablehlo.custom_call @stablehlo.dynamic_top_k(%x, %c1)
+      : ({X}, tensor<i32>) -> (tensor<?x?xf32>, tensor<?x?xi32>)
+  %r = stablehlo.abs %t#0 : tensor<?x?xf32>""",
+        "tensor<?x?xf32>",
+        lambda x: np.abs(x.max(1, keepdims=True)),
+    ),
+    "random bits": (
+        """%state = stablehlo.constant dense<1> : tensor<2xui64>
+  %g:2 = stablehlo.custom_call @stablehlo.dynamic_rng_bit_generator(%state, %shape)
+      {rng_algorithm = #stablehlo<rng_algorithm THREE_FRY>}
+      : (tensor<2xui64>, tensor<2xi32>) -> (tensor<2xui64>, tensor<?x?xui32>)
+  %z = stablehlo.xor %g#1, %g#1 : tensor<?x?xui32>
+  %r = stablehlo.convert %z : (tensor<?x?xui32>) -> tensor<?x?xf32>""",
+        "tensor<?x?xf32>",
+        np.zeros_like,
+    ),
+    "shapes for a custom call": (
+        f"""%r = stablehlo.custom_call @twice(%x, %shape) {{indices_of_shape_operands = dense<1> : tensor<1xi64>,
+      operand_layouts = [dense<[1, 0]> : tensor<2xindex>, dense<0> : tensor<1xindex>],
+      result_layouts = [dense<[1, 0]> : tensor<2xindex>]}} : ({X}, tensor<2xi32>) -> tensor<?x?xf32>""",
+        "tensor<?x?xf32>",
+        lambda x: 2 * x,
+    ),
     "while": (
         f"""%w:3 = stablehlo.while(%i = %n, %m = %n, %y = %x) : tensor<i32>, tensor<i32>, {X}
     cond {{
@@ -137,8 +171,13 @@ func.func @main(%x: {X} {{sdy.sharding = #sdy.sharding<@mesh, [{{"a"}}, {{}}]>}}
   %onef = stablehlo.constant dense<1.0> : tensor<f32>
   %c0 = stablehlo.constant dense<0> : tensor<i32>
   %c1 = stablehlo.constant dense<1> : tensor<i32>
+  %c1v = stablehlo.constant dense<1> : tensor<1xi32>
   {body}
   return %r : {result}
+}}
+func.func @sum(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {{
+  %s = stablehlo.add %a, %b : tensor<f32>
+  return %s : tensor<f32>
 }}
 func.func private @half(%n: tensor<i32>) -> tensor<i32> {{
   %two = stablehlo.constant dense<2> : tensor<i32>
@@ -166,7 +205,7 @@ def test_shapes_are_static(name: str) -> None:
 def test_programs_compute_what_they_say(name: str) -> None:
     x = np.arange(24, dtype=np.float32).reshape(6, 4) - 7
     module = emu.sdy.parse(program(name).replace('"a"=2', '"a"=1'))
-    (found,) = emu.sdy.run(module, x)
+    (found,) = emu.sdy.run(module, x, custom_calls={"twice": lambda op, x: (2 * x,)})
     np.testing.assert_array_equal(found, BODIES[name][2](x))
 
 

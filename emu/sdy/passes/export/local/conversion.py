@@ -15,6 +15,7 @@ from emu.sdy.passes.export.local import (
     contraction,
     gather_scatter,
     movement,
+    partial_sums,
     structure,
 )
 from emu.sdy.passes.export.local.localization import CannotLocalize, Localization, Options
@@ -32,7 +33,9 @@ _CONVERSIONS: dict[str, Callable[[Localization, Operation], object]] = {
     "sdy.manual_computation": structure.localize_manual_computation,
     "sdy.named_computation": structure.localize_named_computation,
     "sdy.reduce_scatter": collectives.localize_reduce_scatter,
+    "sdy.replicated_to_unreduced": partial_sums.localize_replicated_to_unreduced,
     "sdy.return": Localization.localize,
+    "sdy.sharded_to_unreduced": partial_sums.localize_sharded_to_unreduced,
     "stablehlo.concatenate": movement.localize_concatenate,
     "stablehlo.constant": structure.localize_stablehlo_constant,
     "stablehlo.convolution": contraction.localize_convolution,

@@ -27,6 +27,7 @@ from emu.sdy.dialect.functions import (
     func_result_sharding,
 )
 from emu.sdy.dialect.meshes import common_mesh_or_name, first_mesh_or_name, get_mesh
+from emu.sdy.dialect.names import COLLECTIVES
 from emu.sdy.dialect.shardings import (
     fully_closed_like,
     get_or_create_sharding,
@@ -104,7 +105,9 @@ class _Inserter:
             self._visit_call(op)
         elif op.name != "sdy.reshard" or not self._reducer.convert_reshard(op):
             full = self._full or _is_always_full(op)  # depends on shardings before the reduction
-            self._reducer.add_up_operands(op)
+            # A collective says itself what becomes of partial sums: this pass may have made it before.
+            if op.name not in COLLECTIVES:
+                self._reducer.add_up_operands(op)
             if not self.single_devices.visit(op):
                 self._visit_with_rule(op, full=full)
 
