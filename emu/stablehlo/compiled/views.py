@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from emu.mlir.ir import Operation
-from emu.stablehlo.reference.dtypes import is_integer, result_dtype
+from emu.stablehlo.reference.dtypes import is_complex, is_integer, result_dtype
 from emu.stablehlo.reference.shaping import broadcast_in_dim, result_shape
 from emu.stablehlo.reference.values import Array
 from emu.stablehlo.syntax import ints
@@ -65,12 +65,21 @@ def _transpose(op: Operation, x: Array) -> Array | None:
 def _slice(op: Operation, x: Array) -> Array | None:
     names = ("start_indices", "limit_indices", "strides")
     ranges = zip(*(ints(op.properties[name]) for name in names), strict=True)
-    return x[(*(slice(*each) for each in ranges), ...)]  # rank 0: a view, not its element
+    if not x.ndim:
+        return x  # Indexed, it would be its element.
+    return x[tuple(slice(*each) for each in ranges)]
 
 
 def _reverse(op: Operation, x: Array) -> Array | None:
     dimensions = ints(op.properties["dimensions"])
     return np.flip(x, dimensions) if dimensions else x
+
+
+def _part(op: Operation, x: Array) -> Array | None:
+    """Return the real or the imaginary part of complex numbers."""
+    if not is_complex(x.dtype):
+        return x if op.name == "stablehlo.real" else None
+    return x.real if op.name == "stablehlo.real" else x.imag
 
 
 def _bitcast(op: Operation, x: Array) -> Array | None:
@@ -85,6 +94,8 @@ _VIEWS: dict[str, View] = {
     "stablehlo.bitcast_convert": _bitcast,
     "stablehlo.broadcast_in_dim": _broadcast_in_dim,
     "stablehlo.broadcast": lambda op, x: np.broadcast_to(x, result_shape(op)),
+    "stablehlo.imag": _part,
+    "stablehlo.real": _part,
     "stablehlo.reshape": _reshape,
     "stablehlo.reverse": _reverse,
     "stablehlo.slice": _slice,

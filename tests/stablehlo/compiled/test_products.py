@@ -116,11 +116,27 @@ def test_operands_seen_through_views() -> None:
     check(text, a, b, rtol=1e-5, atol=1e-5)
 
 
-def test_complex_products_are_the_references() -> None:
+def test_complex_products() -> None:
     rng = np.random.default_rng(0)
     a, b = (
         (rng.normal(size=(3, 3)) + 1j * rng.normal(size=(3, 3))).astype(np.complex64)
         for _ in range(2)
     )
     text = product(((3, 3), (3, 3), (3, 3)), "contracting_dims = [1] x [0]", "complex<f32>")
-    check(text, a, b, fallbacks=1)
+    check(text, a, b, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("result", ["f32", "f16", "f8E5M2"])
+def test_products_of_floats_of_one_byte(result: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (
+        rng.normal(size=shape).astype(ml_dtypes.float8_e5m2) for shape in ((5, 17), (17, 9))
+    )
+    body = (
+        "%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : "
+        f"(tensor<5x17xf8E5M2>, tensor<17x9xf8E5M2>) -> tensor<5x9x{result}>\nreturn %0 : tensor<5x9x{result}>"
+    )
+    arguments = "%a: tensor<5x17xf8E5M2>, %b: tensor<17x9xf8E5M2>"
+    text = function(body, arguments, f"tensor<5x9x{result}>")
+    tolerance = {"f32": 1e-6, "f16": 1e-3, "f8E5M2": 0.3}[result]
+    check(text, a, b, rtol=tolerance, atol=tolerance)
