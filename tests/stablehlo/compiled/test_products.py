@@ -129,9 +129,7 @@ def test_complex_products() -> None:
 @pytest.mark.parametrize("result", ["f32", "f16", "f8E5M2"])
 def test_products_of_floats_of_one_byte(result: str) -> None:
     rng = np.random.default_rng(0)
-    a, b = (
-        rng.normal(size=shape).astype(ml_dtypes.float8_e5m2) for shape in ((5, 17), (17, 9))
-    )
+    a, b = (rng.normal(size=shape).astype(ml_dtypes.float8_e5m2) for shape in ((5, 17), (17, 9)))
     body = (
         "%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : "
         f"(tensor<5x17xf8E5M2>, tensor<17x9xf8E5M2>) -> tensor<5x9x{result}>\nreturn %0 : tensor<5x9x{result}>"
