@@ -13,12 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emu.kernels.matmul import matmul
+from emu.kernels.matmul import matmul, pack
 from emu.stablehlo.attributes import DotDimensionNumbers
 from emu.stablehlo.compiled.forms import Action, Context, Form, Memory, Site, plans
 from emu.stablehlo.compiled.views import reshaped
 from emu.stablehlo.reference.dtypes import is_complex, is_float, result_dtype
 from emu.stablehlo.reference.values import Array
+
+_MOST_ROWS = 128
+"""Rows up to which a product of packed weights is faster; above, it takes as long to read them as to multiply."""
 
 _FLOATS = ("float32", "float16", "bfloat16")
 
@@ -71,7 +74,20 @@ class Product(Form):
             return lambda: _widened_product(left.get(), right.get(), result.get())
         if self.by_numpy:
             return lambda: numpy_product(left.get(), right.get(), result.get())
+        if self._is_worth_packing(memory, b):
+            packed = pack(right.get())
+            return lambda: matmul(left.get(), packed, out=result.get())
         return lambda: matmul(left.get(), right.get(), out=result.get())
+
+    def _is_worth_packing(self, memory: Memory, slot: int) -> bool:
+        """Return whether the right operand is a constant that is better packed once, when it is bound."""
+        rows = math.prod(self.left.shape[:-1])
+        return (
+            memory.is_constant(slot)
+            and len(self.right.shape) == 2
+            and 0 < rows <= _MOST_ROWS
+            and math.prod(self.right.shape) > 0
+        )
 
 
 class _Operand:
