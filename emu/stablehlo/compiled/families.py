@@ -6,6 +6,7 @@ from emu.stablehlo.compiled import (  # noqa: F401
     indexing,
     movement,
     products,
+    random_bits,
     reductions,
     sorting,
     windows,

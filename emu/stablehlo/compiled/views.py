@@ -85,9 +85,16 @@ def _part(op: Operation, x: Array) -> Array | None:
 def _bitcast(op: Operation, x: Array) -> Array | None:
     dtype = result_dtype(op.result.type)
     plain = all(d.kind in "f" or (is_integer(d) and d.kind in "iu") for d in (x.dtype, dtype))
-    if dtype.itemsize != x.dtype.itemsize or not plain:
+    if not plain or offset_of(x) % dtype.itemsize:
         return None
-    return x.view(dtype)
+    shape = result_shape(op)
+    if dtype.itemsize < x.dtype.itemsize:
+        x = x.reshape(*x.shape, 1)
+    try:
+        found = x.view(dtype)
+    except ValueError:
+        return None  # The parts of an element do not lie one behind the other.
+    return reshaped(found, shape)
 
 
 _VIEWS: dict[str, View] = {
