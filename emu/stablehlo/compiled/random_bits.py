@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,6 +64,9 @@ def _threefry(key, start, count, x_words, y_words):  # type: ignore[no-untyped-d
         x_words[i], y_words[i] = x, y
 
 
+_KERNELS: dict[str, Callable[..., None]] = {"philox": _philox, "threefry": _threefry}
+
+
 @dataclass(frozen=True)
 class RandomBits(Form):
     """``rng_bit_generator``, bit for bit as the reference.
@@ -100,7 +104,7 @@ def _draw_philox(
     size = math.prod(shape)
     count = -(-size // (2 if width == 64 else 4))
     words = np.empty((count, 4), np.uint32)
-    _philox(np.uint64(key), np.uint64(low), np.uint64(high), count, words)
+    _KERNELS["philox"](np.uint64(key), np.uint64(low), np.uint64(high), count, words)
     counter = (low + (high << 64) + count) % (1 << 128)
     bits = words.view(np.uint64) if width == 64 else words
     following = [key, counter % (1 << 64), counter >> 64]
@@ -118,7 +122,7 @@ def _draw_threefry(
         half[split] = -(-half[split] // 2)
     count = math.prod(half)
     words = np.empty((2, count), np.uint32)
-    _threefry(np.uint64(key), np.uint64(counter), count, words[0], words[1])
+    _KERNELS["threefry"](np.uint64(key), np.uint64(counter), count, words[0], words[1])
     following = [key, counter + count]
     if width == 64:
         return following, words.T.copy().view(np.uint64).reshape(shape)

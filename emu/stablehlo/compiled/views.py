@@ -79,7 +79,7 @@ def _part(op: Operation, x: Array) -> Array | None:
     """Return the real or the imaginary part of complex numbers."""
     if not is_complex(x.dtype):
         return x if op.name == "stablehlo.real" else None
-    return x.real if op.name == "stablehlo.real" else x.imag
+    return np.real(x) if op.name == "stablehlo.real" else np.imag(x)
 
 
 def _bitcast(op: Operation, x: Array) -> Array | None:
