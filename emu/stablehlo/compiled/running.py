@@ -71,7 +71,8 @@ def _are_close(total: Array, confirmed: Array, before: Array, x: Array) -> bool:
     a, b, *others = (each.astype(wide) for each in (total, confirmed, before, x))
     part = np.real(total).dtype
     # Of few bits more units would be no proof.
-    unit = float(ml_dtypes.finfo(part).eps) * (64 if part.itemsize >= 4 else 4)
+    epsilon = float(ml_dtypes.finfo(part).eps)  # type: ignore[no-untyped-call]  # it has no types
+    unit = epsilon * (64 if part.itemsize >= 4 else 4)
     size = np.abs(b)
     for each in others:
         size = np.maximum(size, np.where(np.isfinite(each), np.abs(each), 0))

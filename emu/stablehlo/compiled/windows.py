@@ -14,7 +14,7 @@ from emu.stablehlo.compiled.forms import Action, Context, Form, Site, plans
 from emu.stablehlo.compiled.indexing import add_points
 from emu.stablehlo.compiled.reductions import UFUNCS, combiner
 from emu.stablehlo.compiled.running import scanned
-from emu.stablehlo.reference.dtypes import is_float, is_integer, result_dtype
+from emu.stablehlo.reference.dtypes import is_complex, is_float, is_integer, result_dtype
 from emu.stablehlo.reference.reduction import window_view
 from emu.stablehlo.reference.scope import HANDLERS, Scope
 from emu.stablehlo.reference.shaping import pad, result_shape
@@ -247,6 +247,8 @@ def _is_known(name: str, dtype: np.dtype[np.generic]) -> bool:
         return True
     if dtype.kind == "b":
         return name in ("stablehlo.and", "stablehlo.or")
+    if is_complex(dtype):
+        return name == "stablehlo.add"
     if name in ("stablehlo.add", "stablehlo.multiply"):
         return is_float(dtype)
     # As integers other floats have no order that is known.
