@@ -17,7 +17,7 @@ from emu.mlir.attributes import Attribute, DenseArrayAttr, DenseElementsAttr
 from emu.stablehlo.attributes import ConvDimensionNumbers
 from emu.stablehlo.checks import integer
 from emu.stablehlo.compiled.forms import Action, Context, Form, Site, plans
-from emu.stablehlo.compiled.products import integer_product, is_by_numpy
+from emu.stablehlo.compiled.products import is_by_numpy, numpy_product
 from emu.stablehlo.reference.dtypes import constant_array, result_dtype
 from emu.stablehlo.reference.shaping import result_shape
 from emu.stablehlo.reference.values import Array
@@ -143,7 +143,7 @@ class Convolution(Form):
             np.copyto(matrix.reshape(piece.shape), piece)
             product = _shaped(memory[1], (rows, width), target.dtype)
             if self.by_numpy:
-                integer_product(matrix, weights, product)
+                numpy_product(matrix, weights, product)
             else:
                 matmul(matrix, weights, out=product)
             place[...] = product.reshape(place.shape)

@@ -109,6 +109,10 @@ class Memory:
         """Return whether the array of a slot is the same in all calls."""
         return self.roots[self.layouts[slot].root].kind in (Kind.BUFFER, Kind.CONSTANT)
 
+    def is_constant(self, slot: int) -> bool:
+        """Return whether a slot shows a constant."""
+        return self.roots[self.layouts[slot].root].kind is Kind.CONSTANT
+
     def place(self, number: int, memory: Array, start: int = 0) -> None:
         """Set where a root is, and with it the arrays in it."""
         self._memory[number] = memory

@@ -19,7 +19,6 @@ from emu.stablehlo.reference.gather_scatter import full_index, slice_grid
 from emu.stablehlo.reference.scope import HANDLERS, Scope
 from emu.stablehlo.reference.shaping import result_shape
 from emu.stablehlo.reference.values import Array
-from emu.stablehlo.regions import only_operation
 from emu.stablehlo.syntax import ints
 
 
@@ -199,9 +198,52 @@ def _set(target, starts, window, updates):  # type: ignore[no-untyped-def]
             target[starts[i] + window[j]] = updates[i, j]
 
 
+@jit()
+def _maximum(target, starts, window, updates):  # type: ignore[no-untyped-def]
+    is_row = window[-1] - window[0] == window.size - 1  # places ascend
+    for i in range(starts.size):
+        if starts[i] < 0:
+            continue
+        if is_row:
+            row = target[starts[i] : starts[i] + window.size]
+            for j in range(window.size):
+                old, new = row[j], updates[i, j]
+                takes = (new > old) | (new != new)  # noqa: PLR0124  (NaN)
+                # Of zeros only two negative ones are negative.
+                row[j] = old + new if (new == 0) & (old == 0) else new if takes else old
+            continue
+        for j in range(window.size):
+            old, new = target[starts[i] + window[j]], updates[i, j]
+            takes = (new > old) | (new != new)  # noqa: PLR0124  (NaN)
+            found = old + new if (new == 0) & (old == 0) else new if takes else old
+            target[starts[i] + window[j]] = found
+
+
+@jit()
+def _minimum(target, starts, window, updates):  # type: ignore[no-untyped-def]
+    is_row = window[-1] - window[0] == window.size - 1
+    for i in range(starts.size):
+        if starts[i] < 0:
+            continue
+        if is_row:
+            row = target[starts[i] : starts[i] + window.size]
+            for j in range(window.size):
+                old, new = row[j], updates[i, j]
+                takes = (new < old) | (new != new)  # noqa: PLR0124  (NaN)
+                row[j] = -(-old - new) if (new == 0) & (old == 0) else new if takes else old
+            continue
+        for j in range(window.size):
+            old, new = target[starts[i] + window[j]], updates[i, j]
+            takes = (new < old) | (new != new)  # noqa: PLR0124  (NaN)
+            found = -(-old - new) if (new == 0) & (old == 0) else new if takes else old
+            target[starts[i] + window[j]] = found
+
+
 _KERNELS: dict[str, Callable[..., None]] = {
     "add": _add,
     "add_rows": _add_rows,
+    "maximum": _maximum,
+    "minimum": _minimum,
     "multiply": _multiply,
     "set": _set,
 }
@@ -214,64 +256,95 @@ def add_points(target: Array, places: np.ndarray, values: Array) -> None:
 
 @dataclass(frozen=True)
 class Scatter(Form):
-    """A scatter whose region adds, multiplies, or takes the update.
+    """A scatter whose region adds, multiplies, takes the greater or the less, or the update.
 
     Attributes:
         addresses: Where slices are.
-        kernel: What combines.
+        kernels: What combines, per operand.
         points: Number of slices.
     """
 
     addresses: Addresses
-    kernel: str
+    kernels: tuple[str, ...]
     points: int
 
     def bind(self, site: Site) -> Action:
         """Return what scatters."""
-        op, program = site.op, site.program
+        op, program, env = site.op, site.program, site.memory.env
         where, points, steps = self.addresses, self.points, self.addresses.steps
         window = where.window().reshape(-1)
-        is_row = bool(np.array_equal(window, np.arange(window.size)))
-        kernel = _KERNELS["add_rows" if self.kernel == "add" and is_row else self.kernel]
-        moving = sorted({*where.parts, *(pair[0] for pair in where.batching)})
-        room = [where.shape[d] - where.sizes[d] for d in range(len(steps))]
+        combine = [self._kernel(name, window) for name in self.kernels]
+        count, results = len(combine), site.step.results
+        inputs, index, changes = (
+            site.step.operands[:count],
+            site.step.operands[count],
+            site.step.operands[count + 1 :],
+        )
         handler = HANDLERS[op.name]
 
-        # A slice of one element along each dimension in which it moves is inside or outside as a whole.
-        is_single = all(where.sizes[d] == 1 for d in moving)
+        def run() -> None:
+            places = self._places(env[index], steps)
+            if places is None:
+                given = [env[s] for s in site.step.operands]
+                store(op, handler(op, given, Scope(program, {})), [env[s] for s in results])
+                return
+            for kernel, source, change, target in zip(
+                combine, inputs, changes, results, strict=True
+            ):
+                x, result = env[source], env[target]
+                if result is not x:
+                    np.copyto(result, x)
+                updates = env[change].reshape(points, window.size)
+                kernel(result.reshape(-1), places, window, updates)
 
-        def run(x: Array, indices: Array, updates: Array, result: Array) -> None:
-            starts = where.starts(indices)
-            places = np.zeros(starts[0].shape, np.int64)
-            outside = np.zeros(starts[0].shape, np.bool_)
-            for d in moving:
-                outside |= (starts[d] < 0) | (starts[d] > room[d])
-                places += starts[d] * steps[d]
-            if outside.any():
-                if not is_single:
-                    found = handler(op, [x, indices, updates], Scope(program, {}))
-                    store(op, found, [result])
-                    return
-                places[outside] = -1
-            if result is not x:
-                np.copyto(result, x)
-            target = result.reshape(-1)
-            kernel(target, places.reshape(-1), window, updates.reshape(points, window.size))
+        return run
 
-        return site.all(run)
+    def _kernel(self, name: str, window: np.ndarray) -> Callable[..., None]:
+        """Return what combines updates with an operand."""
+        if name == "add" and np.array_equal(window, np.arange(window.size)):
+            return _KERNELS["add_rows"]
+        return _set_bits if name == "set" else _KERNELS[name]
+
+    def _places(self, indices: Array, steps: Sequence[int]) -> np.ndarray | None:
+        """Return where slices begin; a negative number for one outside. None where one is so in part."""
+        where = self.addresses
+        moving = sorted({*where.parts, *(pair[0] for pair in where.batching)})
+        starts = where.starts(indices)
+        places = np.zeros(starts[0].shape, np.int64)
+        outside = np.zeros(starts[0].shape, np.bool_)
+        for d in moving:
+            outside |= (starts[d] < 0) | (starts[d] > where.shape[d] - where.sizes[d])
+            places += starts[d] * steps[d]
+        if outside.any():
+            # A slice of one element along each dimension in which it moves is inside or outside as a whole.
+            if any(where.sizes[d] != 1 for d in moving):
+                return None
+            places[outside] = -1
+        return places.reshape(-1)
+
+
+def _set_bits(target: Array, starts: np.ndarray, window: np.ndarray, updates: Array) -> None:
+    """Take updates of any dtype."""
+    bits = np.dtype(f"u{target.dtype.itemsize}")
+    _KERNELS["set"](target.view(bits), starts, window, updates.view(bits))
 
 
 @plans("stablehlo.scatter")
 def _scatter(context: Context) -> Form | None:
-    op = context.op
+    op, count = context.op, len(context.operands) // 2
     n = op.properties["scatter_dimension_numbers"]
-    if len(context.operands) != 3 or not isinstance(n, ScatterDimensionNumbers):
+    if not isinstance(n, ScatterDimensionNumbers):
         return None
-    x, indices, updates = context.operands
-    kernel = combiner(op)
-    is_known = x.dtype.name in ("float32", "float64") or x.dtype.kind in "iu"
-    is_known = is_known and x.dtype == updates.dtype and indices.dtype.kind in "iu"
-    if kernel is None or not is_known or not updates.size or not x.size or not x.ndim:
+    inputs, indices, changes = (
+        context.operands[:count],
+        context.operands[count],
+        context.operands[count + 1 :],
+    )
+    x, updates = inputs[0], changes[0]
+    kernels = _kernels(op, [each.dtype for each in inputs])
+    if kernels is None or indices.dtype.kind not in "iu":
+        return None
+    if not updates.size or not x.size or not x.ndim:
         return None
     rank = updates.ndim
     windows = tuple(n.update_window_dims)
@@ -284,21 +357,36 @@ def _scatter(context: Context) -> Form | None:
     parts = tuple(n.scatter_dims_to_operand_dims)
     where = Addresses(n.index_vector_dim, parts, batching, x.shape, sizes)
     points = math.prod(updates.shape[: rank - len(windows)])
-    return Scatter(where, kernel, points, in_place=((0, 0),), contiguous=True)
+    in_place = tuple((i, i) for i in range(count))
+    return Scatter(where, kernels, points, in_place=in_place, contiguous=True)
 
 
-def combiner(op: Operation) -> str | None:
-    """Return what a scatter's region does with the old and the new value, if it is one operation."""
-    block = op.regions[0].blocks[0]
-    operations = block.operations
-    if len(block.arguments) != 2:
+_COMBINERS = {
+    "stablehlo.add": "add",
+    "stablehlo.maximum": "maximum",
+    "stablehlo.minimum": "minimum",
+    "stablehlo.multiply": "multiply",
+}
+
+
+def _kernels(op: Operation, dtypes: Sequence[np.dtype[np.generic]]) -> tuple[str, ...] | None:
+    """Return what a scatter's region does with the old and the new value of each operand, if kernels do it."""
+    block, count = op.regions[0].blocks[0], len(dtypes)
+    old, new = block.arguments[:count], block.arguments[count:]
+    returned = block.terminator.operands
+    around = [result_dtype(value.type) for value in op.results]
+    inside = [[result_dtype(value.type) for value in values] for values in (old, new, returned)]
+    if any(each != around for each in inside):
         return None
-    old, new = block.arguments
-    elements = {result_dtype(value.type) for value in (old, new, op.results[0])}
-    if len(elements) != 1:
-        return None
-    if len(operations) == 1:
-        return "set" if operations[0].operands == (new,) else None
-    names = {"stablehlo.add": "add", "stablehlo.multiply": "multiply"}
-    only = only_operation(op.regions[0])
-    return None if only is None else names.get(only.name)
+    found = []
+    for before, change, after, dtype in zip(old, new, returned, dtypes, strict=True):
+        by = after.defining_op
+        if after is change and dtype.itemsize <= 8:
+            found.append("set")
+        elif by is not None and set(by.operands) == {before, change} and by.name in _COMBINERS:
+            if dtype.name not in ("float32", "float64") and dtype.kind not in "iu":
+                return None
+            found.append(_COMBINERS[by.name])
+        else:
+            return None
+    return tuple(found)

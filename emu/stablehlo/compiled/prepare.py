@@ -1,4 +1,4 @@
-"""A function made ready to be planned: calls replaced by what they call, dead operations erased."""
+"""A function made ready to be planned: calls replaced by what they call, equal operations joined, dead ones erased."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from emu.mlir.attributes import SymbolRefAttr
 from emu.mlir.effects import is_trivially_dead
 from emu.mlir.ir import Block, Operation, Value
 from emu.mlir.types import TensorType
+from emu.stablehlo.compiled.joining import join_equal_operations
 from emu.stablehlo.reference.errors import EvaluationError
 from emu.stablehlo.reference.scope import callee
 from emu.stablehlo.syntax import array_of_ints, ints
@@ -30,13 +31,15 @@ def find_function(module: Operation, name: str) -> Operation:
 
 
 def prepared(module: Operation, name: str) -> Operation:
-    """Return a copy of a module whose function ``name`` has no calls and no dead operations.
+    """Return a copy of a module whose function ``name`` has no calls, no equal and no dead operations.
 
     Functions that nothing calls any more are not in the copy.
     """
     copy = module.clone()
     main = find_function(copy, name)
     _Inliner(copy).inline(main.body())
+    # Before barriers go: they keep apart what a program computes again to save memory.
+    join_equal_operations(main.body())
     _simplify(main)
     _erase_dead(main)
     _erase_uncalled(copy, main)

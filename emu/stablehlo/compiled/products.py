@@ -6,18 +6,22 @@ precision and rounds once; integers wrap alike.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from emu.kernels.matmul import matmul
+from emu.kernels.matmul import matmul, pack
 from emu.stablehlo.attributes import DotDimensionNumbers
 from emu.stablehlo.compiled.forms import Action, Context, Form, Memory, Site, plans
 from emu.stablehlo.compiled.views import reshaped
-from emu.stablehlo.reference.dtypes import is_complex, result_dtype
+from emu.stablehlo.reference.dtypes import is_complex, is_float, result_dtype
 from emu.stablehlo.reference.values import Array
+
+_MOST_ROWS = 128
+"""Rows up to which a product of packed weights is faster; above, it takes as long to read them as to multiply."""
 
 _FLOATS = ("float32", "float16", "bfloat16")
 
@@ -50,12 +54,14 @@ class Product(Form):
         right: The right one: batch, k, n.
         shape: Shape of the result as a stack.
         by_numpy: Whether NumPy multiplies: of dtypes that the kernels don't have.
+        is_widened: Whether the kernels multiply in fp32 what takes one byte.
     """
 
     left: Side
     right: Side
     shape: tuple[int, ...]
     by_numpy: bool
+    is_widened: bool = False
 
     def bind(self, site: Site) -> Action:
         """Return what multiplies."""
@@ -64,9 +70,24 @@ class Product(Form):
         left = _Operand(memory, a, self.left)
         right = _Operand(memory, b, self.right)
         result = _Operand(memory, c, Side(tuple(range(len(self.shape))), self.shape, False), True)
+        if self.is_widened:
+            return lambda: _widened_product(left.get(), right.get(), result.get())
         if self.by_numpy:
-            return lambda: integer_product(left.get(), right.get(), result.get())
+            return lambda: numpy_product(left.get(), right.get(), result.get())
+        if self._is_worth_packing(memory, b):
+            packed = pack(right.get())
+            return lambda: matmul(left.get(), packed, out=result.get())
         return lambda: matmul(left.get(), right.get(), out=result.get())
+
+    def _is_worth_packing(self, memory: Memory, slot: int) -> bool:
+        """Return whether the right operand is a constant that is better packed once, when it is bound."""
+        rows = math.prod(self.left.shape[:-1])
+        return (
+            memory.is_constant(slot)
+            and len(self.right.shape) == 2
+            and 0 < rows <= _MOST_ROWS
+            and math.prod(self.right.shape) > 0
+        )
 
 
 class _Operand:
@@ -88,9 +109,24 @@ class _Operand:
         return self._stack
 
 
-def integer_product(a: Array, b: Array, c: Array) -> None:
-    """Multiply integers modulo the width of the result."""
+def numpy_product(a: Array, b: Array, c: Array) -> None:
+    """Multiply integers modulo the width of the result, or complex numbers."""
     np.matmul(a.astype(c.dtype, copy=False), b.astype(c.dtype, copy=False), out=c)
+
+
+@functools.cache
+def _numbers(dtype: np.dtype[np.generic]) -> Array:
+    """Return the 256 numbers of a float of one byte in fp32, by their bits."""
+    return np.arange(256, dtype=np.uint8).view(dtype).astype(np.float32)
+
+
+def _widened_product(a: Array, b: Array, c: Array) -> None:
+    """Multiply floats of one byte, whose products are exact in fp32."""
+    left, right = (np.take(_numbers(x.dtype), x.view(np.uint8)) for x in (a, b))
+    if c.dtype == np.float32:
+        matmul(left, right, out=c)
+    else:
+        np.copyto(c, matmul(left, right).astype(c.dtype))
 
 
 @plans("stablehlo.dot_general")
@@ -114,7 +150,9 @@ def _product(context: Context, numbers: DotDimensionNumbers) -> Form | None:
     left, right = context.operands
     dtype = result_dtype(context.op.result.type)
     by_numpy = is_by_numpy(left.dtype, right.dtype, dtype)
-    if by_numpy is None:
+    is_widened = all(d.name.startswith("float8") for d in (left.dtype, right.dtype))
+    is_widened = is_widened and is_float(dtype) and dtype != np.float64
+    if by_numpy is None and not is_widened:
         return None
     batch, contract = numbers.lhs_batching_dimensions, numbers.lhs_contracting_dimensions
     other, other_contract = numbers.rhs_batching_dimensions, numbers.rhs_contracting_dimensions
@@ -125,7 +163,7 @@ def _product(context: Context, numbers: DotDimensionNumbers) -> Form | None:
     columns = _extent(right, other_free)
     first = _side(left, (*batch, *free, *contract), (*sizes, rows, depth))
     second = _side(right, (*other, *other_contract, *other_free), (*sizes, depth, columns))
-    return Product(first, second, (*sizes, rows, columns), by_numpy)
+    return Product(first, second, (*sizes, rows, columns), bool(by_numpy), is_widened)
 
 
 def _batch(left: Array, right: Array, batch: Sequence[int], other: Sequence[int]) -> list[int]:
@@ -152,7 +190,7 @@ def is_by_numpy(
 ) -> bool | None:
     """Return whether NumPy multiplies dtypes; None where nothing does but the reference."""
     if is_complex(result):
-        return None
+        return True if left == right == result else None
     if left == right and left.name in _FLOATS and result.name in _FLOATS:
         return False
     if left == right == result == np.float64:

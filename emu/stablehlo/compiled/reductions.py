@@ -11,7 +11,7 @@ from emu.mlir.ir import Block, Operation, Value
 from emu.stablehlo.attributes import ComparisonDirection, ComparisonType
 from emu.stablehlo.compiled.fallback import store
 from emu.stablehlo.compiled.forms import Action, Context, Form, Site, plans
-from emu.stablehlo.reference.dtypes import is_float, result_dtype
+from emu.stablehlo.reference.dtypes import is_complex, is_float, result_dtype
 from emu.stablehlo.reference.scope import HANDLERS, Scope
 from emu.stablehlo.reference.values import Array
 from emu.stablehlo.regions import captured, only_operation
@@ -46,7 +46,8 @@ def _ufunc(op: Operation, dtype: np.dtype[Any]) -> np.ufunc | None:
     if dtype.kind == "b":
         return found if name in ("stablehlo.and", "stablehlo.or") else None
     # Of two zeros NumPy's maximum takes any one.
-    known = name in ("stablehlo.add", "stablehlo.multiply") and is_float(dtype)
+    known = name in ("stablehlo.add", "stablehlo.multiply")
+    known = known and (is_float(dtype) or is_complex(dtype))
     return found if known else None
 
 
@@ -120,7 +121,7 @@ def _reduce(context: Context) -> Form | None:
     if not x.size or captured(op):
         return None
     if len(context.operands) == 2:
-        found = _ufunc(op, x.dtype) if x.dtype.kind in "iufb" else None
+        found = _ufunc(op, x.dtype) if x.dtype.kind in "iufbc" else None
         known = found is not None and dimensions and x.dtype != np.float16
         return Reduce(combiner(op) or "", dimensions) if known else None
     direction = _argmax_direction(op)

@@ -7,12 +7,11 @@ memory: nothing may read or write their elements.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from emu.mlir.ir import Operation
-from emu.stablehlo.reference.dtypes import is_integer, result_dtype
+from emu.stablehlo.reference.dtypes import is_complex, is_integer, result_dtype
 from emu.stablehlo.reference.shaping import broadcast_in_dim, result_shape
 from emu.stablehlo.reference.values import Array
 from emu.stablehlo.syntax import ints
@@ -66,9 +65,9 @@ def _transpose(op: Operation, x: Array) -> Array | None:
 def _slice(op: Operation, x: Array) -> Array | None:
     names = ("start_indices", "limit_indices", "strides")
     ranges = zip(*(ints(op.properties[name]) for name in names), strict=True)
-    index: tuple[Any, ...] = (*(slice(*each) for each in ranges), ...)
-    view: Array = x[index]  # rank 0: a view, not its element
-    return view
+    if not x.ndim:
+        return x  # Indexed, it would be its element.
+    return x[tuple(slice(*each) for each in ranges)]
 
 
 def _reverse(op: Operation, x: Array) -> Array | None:
@@ -76,18 +75,34 @@ def _reverse(op: Operation, x: Array) -> Array | None:
     return np.flip(x, dimensions) if dimensions else x
 
 
+def _part(op: Operation, x: Array) -> Array | None:
+    """Return the real or the imaginary part of complex numbers."""
+    if not is_complex(x.dtype):
+        return x if op.name == "stablehlo.real" else None
+    return np.real(x) if op.name == "stablehlo.real" else np.imag(x)
+
+
 def _bitcast(op: Operation, x: Array) -> Array | None:
     dtype = result_dtype(op.result.type)
     plain = all(d.kind in "f" or (is_integer(d) and d.kind in "iu") for d in (x.dtype, dtype))
-    if dtype.itemsize != x.dtype.itemsize or not plain:
+    if not plain or offset_of(x) % dtype.itemsize:
         return None
-    return x.view(dtype)
+    shape = result_shape(op)
+    if dtype.itemsize < x.dtype.itemsize:
+        x = x.reshape(*x.shape, 1)
+    try:
+        found = x.view(dtype)
+    except ValueError:
+        return None  # The parts of an element do not lie one behind the other.
+    return reshaped(found, shape)
 
 
 _VIEWS: dict[str, View] = {
     "stablehlo.bitcast_convert": _bitcast,
     "stablehlo.broadcast_in_dim": _broadcast_in_dim,
     "stablehlo.broadcast": lambda op, x: np.broadcast_to(x, result_shape(op)),
+    "stablehlo.imag": _part,
+    "stablehlo.real": _part,
     "stablehlo.reshape": _reshape,
     "stablehlo.reverse": _reverse,
     "stablehlo.slice": _slice,

@@ -14,7 +14,7 @@ from emu.stablehlo.compiled.forms import Action, Context, Form, Site, plans
 from emu.stablehlo.compiled.indexing import add_points
 from emu.stablehlo.compiled.reductions import UFUNCS, combiner
 from emu.stablehlo.compiled.running import scanned
-from emu.stablehlo.reference.dtypes import is_integer, result_dtype
+from emu.stablehlo.reference.dtypes import is_complex, is_float, is_integer, result_dtype
 from emu.stablehlo.reference.reduction import window_view
 from emu.stablehlo.reference.scope import HANDLERS, Scope
 from emu.stablehlo.reference.shaping import pad, result_shape
@@ -224,7 +224,9 @@ def _reduce_window(context: Context) -> Form | None:
     name = combiner(op) if len(context.operands) == 2 else None
     function = name if name is not None and _is_known(name, x.dtype) else ""
     running = _running(found, x.shape)
-    if running is not None and (function or _keeps_types(op)):
+    # From behind, sums are added in another order, which shows where there are few bits.
+    is_coarse = is_float(x.dtype) and x.dtype.itemsize == 1 and running is not None and running[1]
+    if running is not None and not is_coarse and (function or _keeps_types(op)):
         return Running(*running, function)
     return ReduceWindow(function, found) if function else None
 
@@ -245,8 +247,12 @@ def _is_known(name: str, dtype: np.dtype[np.generic]) -> bool:
         return True
     if dtype.kind == "b":
         return name in ("stablehlo.and", "stablehlo.or")
-    # As integers the extremes of other floats have no order that is known.
-    return dtype.name in KEYED and name not in ("stablehlo.and", "stablehlo.or")
+    if is_complex(dtype):
+        return name == "stablehlo.add"
+    if name in ("stablehlo.add", "stablehlo.multiply"):
+        return is_float(dtype)
+    # As integers other floats have no order that is known.
+    return dtype.name in KEYED and name in ("stablehlo.maximum", "stablehlo.minimum")
 
 
 def _running(found: Sequence[Window], shape: Sequence[int]) -> tuple[int, bool] | None:

@@ -59,8 +59,8 @@ def _triangular_solve(op: Operation, args: Sequence[Array], scope: Scope) -> Seq
     if _flag(op, "left_side"):
         found = _substituted(a, b, is_lower)
     else:
-        turned = np.swapaxes(a, -1, -2)
-        found = np.swapaxes(_substituted(turned, np.swapaxes(b, -1, -2), not is_lower), -1, -2)
+        a, b = np.swapaxes(a, -1, -2), np.swapaxes(b, -1, -2)
+        found = np.swapaxes(_substituted(a, b, not is_lower), -1, -2)
     return (found.astype(args[1].dtype),)
 
 

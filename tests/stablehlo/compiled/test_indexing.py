@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stablehlo_compiled import check, function
+
+import emu.sdy
+from emu.stablehlo.reference import evaluate
 
 DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "ui8": np.uint8}
 INDEX = st.integers(-3, 9)
@@ -83,3 +87,57 @@ def test_rows_of_a_table(index: str) -> None:
     dtype = {"i32": np.int32, "ui8": np.uint8, "i64": np.int64}[index]
     indices = np.array([0, 6, 200, 3, 3, 3], np.uint8).astype(dtype).reshape(2, 3, 1)
     check(text, values((7, 5), "f32"), indices)
+
+
+@pytest.mark.parametrize("combine", ["maximum", "minimum"])
+@pytest.mark.parametrize("width", [1, 4])
+def test_a_scatter_takes_the_extreme_with_the_reference_s_zeros_and_nan(
+    combine: str, width: int
+) -> None:
+    """Rows of a table, and single elements of columns, which do not lie one behind the other."""
+    special = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 1.0, -1.0], np.float32)
+    x = np.repeat(special, 7 * width).reshape(49, width)
+    u = np.tile(special, 7 * width).reshape(width, 49).T.copy()
+    i = np.concatenate([np.arange(49), [3, 60, -1]]).astype(np.int32).reshape(-1, 1)
+    u = np.concatenate([u, u[:3]])
+    n, e = len(u), "tensor<f32>"
+    a, b, c = f"tensor<49x{width}xf32>", f"tensor<{n}x1xi32>", f"tensor<{n}x{width}xf32>"
+    body = (
+        '%0 = "stablehlo.scatter"(%x, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], '
+        "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({\n"
+        f"^bb0(%o: {e}, %n: {e}):\n%s = stablehlo.{combine} %o, %n : {e}\nstablehlo.return %s : {e}\n}}) : "
+        f"({a}, {b}, {c}) -> {a}\nreturn %0 : {a}"
+    )
+    text = function(body, f"%x: {a}, %i: {b}, %u: {c}", a)
+    found = check(text, x, i, u)([x, i, u])[0]
+    (wanted,) = evaluate(emu.sdy.parse(text), x, i, u)
+    known = ~np.isnan(wanted)
+    assert found[known].tobytes() == wanted[known].tobytes()
+
+
+@pytest.mark.parametrize("second", ["stablehlo.add %p, %q", "stablehlo.minimum %q, %p", ""])
+def test_a_scatter_of_several_operands(second: str) -> None:
+    """Each operand is combined by itself; of what the region returns crosswise the reference takes care."""
+    e, f = "tensor<bf16>", "tensor<i32>"
+    a, b, c = "tensor<9x3xbf16>", "tensor<9x3xi32>", "tensor<4x1xi32>"
+    u, v = "tensor<4x3xbf16>", "tensor<4x3xi32>"
+    region = (
+        f"^bb0(%o: {e}, %p: {f}, %n: {e}, %q: {f}):\n"
+        + (f"%s = {second} : {f}\n" if second else "")
+        + f"stablehlo.return %n, {'%s' if second else '%p'} : {e}, {f}"
+    )
+    body = (
+        '%0:2 = "stablehlo.scatter"(%x, %y, %i, %u, %v) <{scatter_dimension_numbers = #stablehlo.scatter<'
+        "update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], "
+        f"index_vector_dim = 1>}}> ({{\n{region}\n}}) : ({a}, {b}, {c}, {u}, {v}) -> ({a}, {b})\n"
+        f"return %0#0, %0#1 : {a}, {b}"
+    )
+    arguments = f"%x: {a}, %y: {b}, %i: {c}, %u: {u}, %v: {v}"
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(9, 3)), rng.integers(-9, 9, (9, 3)).astype(np.int32)
+    i = np.array([[2], [8], [2], [11]], np.int32)
+    given = (rng.normal(size=(4, 3)), rng.integers(-9, 9, (4, 3)).astype(np.int32))
+    bf16 = ml_dtypes.bfloat16
+    text = function(body, arguments, f"{a}, {b}")
+    inputs = (x.astype(bf16), y, i, given[0].astype(bf16), given[1])
+    check(text, *inputs, fallbacks=0 if second else 1)

@@ -116,11 +116,46 @@ def test_operands_seen_through_views() -> None:
     check(text, a, b, rtol=1e-5, atol=1e-5)
 
 
-def test_complex_products_are_the_references() -> None:
+def test_complex_products() -> None:
     rng = np.random.default_rng(0)
     a, b = (
         (rng.normal(size=(3, 3)) + 1j * rng.normal(size=(3, 3))).astype(np.complex64)
         for _ in range(2)
     )
     text = product(((3, 3), (3, 3), (3, 3)), "contracting_dims = [1] x [0]", "complex<f32>")
-    check(text, a, b, fallbacks=1)
+    check(text, a, b, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("result", ["f32", "f16", "f8E5M2"])
+def test_products_of_floats_of_one_byte(result: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=shape).astype(ml_dtypes.float8_e5m2) for shape in ((5, 17), (17, 9)))
+    body = (
+        "%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : "
+        f"(tensor<5x17xf8E5M2>, tensor<17x9xf8E5M2>) -> tensor<5x9x{result}>\nreturn %0 : tensor<5x9x{result}>"
+    )
+    arguments = "%a: tensor<5x17xf8E5M2>, %b: tensor<17x9xf8E5M2>"
+    text = function(body, arguments, f"tensor<5x9x{result}>")
+    tolerance = {"f32": 1e-6, "f16": 1e-3, "f8E5M2": 0.3}[result]
+    check(text, a, b, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", ["f32", "bf16", "f64"])
+@pytest.mark.parametrize("rows", [1, 5, 200])
+@pytest.mark.parametrize("turned", [False, True])
+def test_constant_weights_give_the_bits_of_other_ones(name: str, rows: int, turned: bool) -> None:
+    """They are packed when the program is bound."""
+    dtype = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f64": np.float64}[name]
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(rows, 19)).astype(dtype), rng.normal(size=(19, 37)).astype(dtype)
+    shape, axis = ("37x19", 1) if turned else ("19x37", 0)
+    given = np.ascontiguousarray(b.T) if turned else b
+    x, w, y = f"tensor<{rows}x19x{name}>", f"tensor<{shape}x{name}>", f"tensor<{rows}x37x{name}>"
+    body = (
+        f"%0 = stablehlo.dot_general %a, %w, contracting_dims = [1] x [{axis}] : ({x}, {w}) -> {y}\n"
+        f"return %0 : {y}"
+    )
+    constant = f'%w = stablehlo.constant dense<"0x{given.tobytes().hex().upper()}"> : {w}\n'
+    bound = check(function(constant + body, f"%a: {x}", y), a, rtol=3e-2, atol=3e-2)
+    other = check(function(body, f"%a: {x}, %w: {w}", y), a, given, rtol=3e-2, atol=3e-2)
+    assert bound([a])[0].tobytes() == other([a, given])[0].tobytes()

@@ -65,3 +65,37 @@ def test_a_comparator_that_nan_confuses_is_the_references() -> None:
     return %0 : tensor<4xf32>"""
     text = function(body, "%x: tensor<4xf32>", "tensor<4xf32>")
     check(text, np.array([5, 1, np.nan, 2], np.float32))
+
+
+@pytest.mark.parametrize("name", ["i32", "i64", "ui64", "f32"])
+@pytest.mark.parametrize("direction", ["LT", "GT"])
+@pytest.mark.parametrize("limit", [1, 3, 50])
+def test_the_first_elements_are_sorted_alone(name: str, direction: str, limit: int) -> None:
+    """Only slices look at the results; ties keep their order."""
+    e, t, s = f"tensor<{name}>", f"tensor<2x50x{name}>", f"tensor<2x{limit}x{name}>"
+    p, q = "tensor<2x50xi32>", f"tensor<2x{limit}xi32>"
+    body = f"""
+    %i = stablehlo.iota dim = 1 : {p}
+    %0:2 = "stablehlo.sort"(%x, %i) <{{dimension = 1 : i64, is_stable = true}}> ({{
+    ^bb0(%a: {e}, %b: {e}, %c: tensor<i32>, %d: tensor<i32>):
+      %t = stablehlo.compare {direction}, %a, %b : ({e}, {e}) -> tensor<i1>
+      stablehlo.return %t : tensor<i1>
+    }}) : ({t}, {p}) -> ({t}, {p})
+    %1 = stablehlo.slice %0#0 [0:2, 0:{limit}] : ({t}) -> {s}
+    %2 = stablehlo.slice %0#1 [0:2, 0:{limit}] : ({p}) -> {q}
+    return %1, %2 : {s}, {q}"""
+    text = function(body, f"%x: {t}", f"{s}, {q}")
+    dtype = {"i32": np.int32, "i64": np.int64, "ui64": np.uint64, "f32": np.float32}[name]
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 7, (2, 50)).astype(dtype)
+    check(text, x)
+    if name == "f32":
+        # The order that NaN confuses is the reference's.
+        x[0, 7] = np.nan
+        check(text, x)
+        return
+    limits = np.iinfo(dtype)
+    check(text, np.where(x == 3, limits.max, x).astype(dtype))
+    check(text, np.where(x == 3, limits.max, limits.min).astype(dtype))
+    check(text, np.full((2, 50), limits.max, dtype))
+    check(text, np.full((2, 50), limits.min, dtype))

@@ -200,3 +200,22 @@ def test_extremes_of_zeros_and_nan_have_the_reference_s_bits(
     (wanted,) = evaluate(emu.sdy.parse(text), x, z)
     is_number = ~np.isnan(wanted.astype(np.float32))
     assert found[is_number].tobytes() == wanted[is_number].tobytes()
+
+
+@pytest.mark.parametrize("padding", ["[[39, 0], [0, 0]]", "[[0, 39], [0, 0]]"])
+@pytest.mark.parametrize("element", ["f8E5M2", "f8E4M3FN", "f16", "bf16"])
+def test_running_sums_of_few_bits(element: str, padding: str) -> None:
+    dtype = {
+        "f8E5M2": ml_dtypes.float8_e5m2,
+        "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+        "f16": np.float16,
+        "bf16": ml_dtypes.bfloat16,
+    }[element]
+    e = f"tensor<{element}>"
+    body = f"%1 = stablehlo.add %a, %b : {e}\nstablehlo.return %1 : {e}"
+    text = running(element, body, f"%a: {e}, %b: {e}", padding)
+    x = np.random.default_rng(0).normal(size=(40, 2)).astype(dtype)
+    # Those that begin in front are added in the reference's order.
+    is_exact = padding.startswith("[[39") or element.startswith("f8")
+    tolerance = 0.0 if is_exact else 0.2
+    check(text, x, np.zeros((), dtype), rtol=tolerance, atol=tolerance)

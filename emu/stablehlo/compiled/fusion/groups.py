@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from emu.mlir.ir import Operation, Value
 from emu.stablehlo.compiled.fusion.access import Access, are_nested, coalesced, necessary_cuts
 from emu.stablehlo.compiled.fusion.operations import can_compute
+from emu.stablehlo.compiled.fusion.precision import can_reduce
 from emu.stablehlo.compiled.fusion.reducers import argument_of, combiner_of
 from emu.stablehlo.compiled.fusion.values import FREE, Source, Sources, shape_of, tile_dtype
 from emu.stablehlo.syntax import ints
@@ -260,4 +261,6 @@ def can_fuse(op: Operation) -> bool:
         if len(op.results) == 2:
             return rows_of(op) is not None and argument_of(op) is not None
         return known and combiner_of(op) is not None
+    if op.name == "stablehlo.reduce_precision" and not can_reduce(op, dtypes[0]):
+        return False
     return len(op.results) == 1 and can_compute(op.name, dtypes[:-1], dtypes[-1])

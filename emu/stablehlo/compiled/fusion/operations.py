@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from emu.stablehlo.compiled.fusion.precision import reduce_precision
 from emu.tile.ir import Builder, Value
 from emu.tile.ops import Code
 from emu.tile.types import (
@@ -27,7 +28,8 @@ class Facts:
 
     Attributes:
         dtype: dtype of the result.
-        word: The relation of a comparison, with ``TOTAL`` behind it for the total order; else empty.
+        word: The relation of a comparison, with ``TOTAL`` behind it for the total order; the bits of exponent and
+            mantissa that a ``reduce_precision`` leaves; else empty.
     """
 
     dtype: DType
@@ -295,6 +297,7 @@ EMITTERS: dict[str, Emit] = {
     "stablehlo.or": _binary(Code.OR),
     "stablehlo.popcnt": _population,
     "stablehlo.power": _binary(Code.POW),
+    "stablehlo.reduce_precision": lambda b, facts, x: reduce_precision(b, facts.word, x[0]),
     "stablehlo.remainder": _remainder,
     "stablehlo.round_nearest_afz": _round_away,
     "stablehlo.round_nearest_even": _unary(Code.RINT),

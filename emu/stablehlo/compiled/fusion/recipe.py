@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from emu.mlir.ir import Operation, Value
 from emu.stablehlo.attributes import ComparisonDirection, ComparisonType
 from emu.stablehlo.compiled.fusion.groups import Group, Space, reduces_nothing, spread
+from emu.stablehlo.compiled.fusion.precision import precision_of
 from emu.stablehlo.compiled.fusion.reducers import argument_of, combiner_of
 from emu.stablehlo.compiled.fusion.values import Source, Sources, tile_dtype
 
@@ -216,7 +217,9 @@ def _levels(group: Group, sources: Sources) -> dict[Value, bool]:
 
 
 def word_of(op: Operation) -> str:
-    """Return what an operation computes besides its name and dtypes: the relation of a comparison."""
+    """Return what an operation computes besides its name and dtypes, as ``operations.Facts`` has it."""
+    if op.name == "stablehlo.reduce_precision":
+        return precision_of(op)
     direction = op.properties.get("comparison_direction")
     if not isinstance(direction, ComparisonDirection):
         return ""
