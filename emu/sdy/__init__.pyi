@@ -11,6 +11,7 @@ from .costs import cost as cost
 from .costs import what_if as what_if
 from .execution.arrays import DeviceArray as DeviceArray
 from .execution.arrays import PerDevice as PerDevice
+from .execution.errors import EvaluationError as EvaluationError
 from .execution.errors import ExecutionError as ExecutionError
 from .execution.errors import MismatchError as MismatchError
 from .execution.executable import Executable as Executable

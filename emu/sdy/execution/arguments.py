@@ -55,7 +55,9 @@ def _checked(index: int, value: Any, placement: Placement, n_devices: int) -> In
         return _checked_shards(index, value, placement, n_devices)
     type_ = placement.type
     if isinstance(value, DeviceArray) and value.is_donated:
-        raise ExecutionError(f"input {index} is {value!r}, which was donated to a call: its value is gone")
+        raise ExecutionError(
+            f"input {index} is {value!r}, which was donated to a call: its value is gone"
+        )
     found: Array | DeviceArray = (
         value if isinstance(value, DeviceArray) else to_array(f"input {index}", value)
     )
@@ -216,8 +218,8 @@ def parse_mesh(mesh: object) -> Mesh:
     )
     if not sizes or not good or len(set(names)) < len(names):
         raise ExecutionError(
-            f'mesh must name axes and their sizes in [1, {MAX_PES}], as {{"x": 2, "y": 4}} or '
-            f'"x=2,y=4", but is {shown(mesh)}'
+            'mesh must name axes and their sizes, as {"x": 2, "y": 4} or "x=2,y=4", each in '
+            f"[1, {MAX_PES}], but is {shown(mesh)}"
         )
     return Mesh(tuple(MeshAxis(str(name), int(size or 0)) for name, size in sizes))
 

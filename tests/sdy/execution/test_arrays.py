@@ -44,7 +44,7 @@ def test_a_donated_handle_is_named_as_the_input_that_it_is() -> None:
     assert not found.is_donated
     found.donate()
     assert found.is_donated
-    with pytest.raises(ExecutionError, match="input 0 is DeviceArray.* was donated to a call"):
+    with pytest.raises(ExecutionError, match=r"input 0 is DeviceArray.* was donated to a call"):
         emu.sdy.run(emu.sdy.parse(TEXT), found)
     with pytest.raises(ExecutionError, match="input 0: shard 1 must be an array of numbers"):
         emu.sdy.run(emu.sdy.parse(TEXT), [X, None])
