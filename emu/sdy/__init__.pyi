@@ -1,3 +1,4 @@
+from ._custom_calls import EvaluationError as EvaluationError
 from ._custom_calls import register_custom_call as register_custom_call
 from ._rules import register_rule as register_rule
 from ._text import ArgumentError as ArgumentError
@@ -11,7 +12,6 @@ from .costs import cost as cost
 from .costs import what_if as what_if
 from .execution.arrays import DeviceArray as DeviceArray
 from .execution.arrays import PerDevice as PerDevice
-from .execution.errors import EvaluationError as EvaluationError
 from .execution.errors import ExecutionError as ExecutionError
 from .execution.errors import MismatchError as MismatchError
 from .execution.executable import Executable as Executable

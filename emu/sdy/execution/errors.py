@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from emu.stablehlo.reference.errors import EvaluationError  # noqa: F401  # ``emu.sdy`` offers it as its own
-
 
 class ExecutionError(ValueError):
     """A module cannot be run, or an input does not fit; nothing was started."""
