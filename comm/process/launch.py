@@ -271,7 +271,7 @@ class Launch:
             if kind == "result":
                 self._receive(pe)
             elif kind == "reply":
-                self._receive_reply(pe)
+                self._receive_reply(pe, is_there=True)
             elif kind == "end":
                 self._receive_reply(pe)  # the messages may be there still
                 self._receive(pe)
@@ -279,8 +279,14 @@ class Launch:
             else:
                 self._output.read(key)
 
-    def _receive_reply(self, pe: int) -> None:
-        """Receive what a PE has sent through its channel, if it has one."""
+    def _receive_reply(self, pe: int, *, is_there: bool = False) -> None:
+        """Receive what a PE has sent through its channel, if it has one.
+
+        Args:
+            pe: The PE.
+            is_there: Whether a message, or the channel's end, is known to be there: then nobody needs to ask,
+                which takes longer than to receive. Default: False.
+        """
 
     def _receive(self, pe: int) -> None:
         source = self._connections[pe]

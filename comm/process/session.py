@@ -46,13 +46,15 @@ class _Staying(Launch):
         self._selector.register(mine, selectors.EVENT_READ, ("reply", pe))
         return theirs
 
-    def _receive_reply(self, pe: int) -> None:
+    def _receive_reply(self, pe: int, *, is_there: bool = False) -> None:
         channel = self.channels[pe]
         if channel.closed:
             return
         with contextlib.suppress(EOFError, OSError):
-            while channel.poll():
+            while is_there or channel.poll():
                 self.replies[pe] = pickle.loads(channel.recv_bytes())
+                if is_there:  # if there are more, the selector tells again
+                    return
             return
         self._close_channel(pe)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self, overload
 from weakref import WeakKeyDictionary
@@ -32,16 +33,13 @@ from emu.sdy.execution.arrays import DeviceArray, PerDevice
 from emu.sdy.execution.comparison import Verdict, compare_results, compare_values
 from emu.sdy.execution.device import WorldDevice
 from emu.sdy.execution.errors import ExecutionError, MismatchError
-from emu.sdy.execution.local_program import PATHS, BoundLocalProgram, LocalProgram, Path
+from emu.sdy.execution.local_program import PATHS, BoundLocalProgram, Path
 from emu.sdy.execution.memory import Buffer, copy_all
-from emu.sdy.execution.partitioned import (
-    DEFAULT_PIPELINE,
-    Partitioned,
-    main_function,
-    partition,
-)
+from emu.sdy.execution.partitioned import DEFAULT_PIPELINE, main_function, n_devices
+from emu.sdy.execution.preparation import prepare
 from emu.sdy.execution.resident import ResidentPEs
 from emu.sdy.execution.shards import Placement, box
+from emu.sdy.execution.symbolic import Specializations
 from emu.sdy.execution.trace import Recorder, Values
 from emu.sdy.passes.base import Pass
 from emu.stablehlo.reference import evaluate
@@ -63,7 +61,8 @@ class Executable:
     when a call fails: the next call then starts others.
 
     Attributes:
-        partitioned: The program of one device, and where inputs and results are.
+        partitioned: The program of one device, and where inputs and results are; of a program of
+            dynamic shapes, those of the last call.
         check: What is compared with the whole program: "outputs", "unsharded" or None.
         path: "compiled" or "reference".
         donated: Numbers of the donated inputs.
@@ -94,29 +93,39 @@ class Executable:
         self.verdict: Verdict | None = None
         self.donated = check_donated(module, main_function(module), donate)
         self.n_replicas = _replicas(module, replicas)
+        if check is not None and self.n_replicas > 1:
+            raise ExecutionError("check must be None for a program of several replicas")
+        self._n_partitions = n_devices(module)
+        self._symbolic: Specializations[Executable] | None = None
+        if Specializations.are_needed(module):
+            self._symbolic = Specializations(module)
+            self._options: dict[str, Any] = {
+                "passes": passes,
+                "check": check,
+                "custom_calls": custom_calls,
+                "n_pes": n_pes,
+                "replicas": replicas,
+                "donate": donate,
+                "path": path,
+            }
+            check_custom_calls(custom_calls)
+            self._begin()
+            return
+        self._calls = {**registered_calls(module), **check_custom_calls(custom_calls)}
         probed = check == "unsharded"
-        self.partitioned: Partitioned = partition(module, passes, probed=probed)
+        found = prepare(module, passes, probed=probed, path=path, donated=self.donated)
+        self.partitioned = found.partitioned
+        self._program = replace(found.local, custom_calls=self._calls)
         if n_pes is not None and check_count("n_pes", n_pes) != self.n_devices:
             raise ExecutionError(
                 f"n_pes must be the number of devices of the program, {self.n_devices}, but is {n_pes}"
             )
-        if check is not None and self.n_replicas > 1:
-            raise ExecutionError("check must be None for a program of several replicas")
-        self._calls = {**registered_calls(module), **check_custom_calls(custom_calls)}
-        self._program = LocalProgram.of(
-            self.partitioned.local,
-            str(main_function(self.partitioned.local).symbol_name),
-            (self.partitioned.inputs, self.partitioned.results),
-            self._calls,
-            path=path,
-            donated=self.donated,
-        )
         self._begin()
 
     @property
     def n_devices(self) -> int:
         """Number of devices, and so of PEs, that the program runs on."""
-        return self.partitioned.n_devices * self.n_replicas
+        return self._n_partitions * self.n_replicas
 
     def __enter__(self) -> Self:
         return self
@@ -149,6 +158,11 @@ class Executable:
         if os.getpid() != self._owner:
             self._begin()
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "partitioned":
+            raise AttributeError("a program of dynamic shapes is partitioned at its first call")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def close(self) -> None:
         """End the PEs; the next call starts others. A call that goes on in another thread ends first."""
         self._check_owner()
@@ -156,6 +170,8 @@ class Executable:
             resident, self._resident = self._resident, None
             if resident is not None:
                 resident.close()
+            if self._symbolic is not None:
+                self._symbolic.close()
 
     # --- calls -----------------------------------------------------------------------------
 
@@ -201,6 +217,8 @@ class Executable:
             raise ExecutionError(
                 f"options must be an emu.LaunchOptions or None, but is {shown(options)}"
             )
+        if self._symbolic is not None:
+            return self._call_specialized(self._symbolic, inputs, options, gather)
         given = check_inputs(inputs, self.partitioned.inputs, self.n_devices)
         if not gather and self.check is not None:
             raise ExecutionError("gather must be True for a program that is checked")
@@ -228,6 +246,24 @@ class Executable:
         if self.check is not None:
             self._compare([_whole(p, x) for p, x in self._placed(given)], results, values)
         return results
+
+    def _call_specialized(
+        self,
+        symbolic: Specializations[Executable],
+        inputs: Sequence[Any],
+        options: LaunchOptions | None,
+        gather: bool,
+    ) -> list[Array] | list[DeviceArray]:
+        """Call the program for the inputs' shapes."""
+        with self._lock:
+            program = symbolic.program(inputs, lambda m: Executable(m, **self._options))
+        self.partitioned = program.partitioned
+        try:
+            if gather:
+                return program(*inputs, options=options)
+            return program(*inputs, options=options, gather=False)
+        finally:
+            self.verdict = program.verdict
 
     def _placed(self, given: Sequence[Input]) -> list[tuple[Placement, Input]]:
         return list(zip(self.partitioned.inputs, given, strict=True))
@@ -470,6 +506,9 @@ def compile(
     path: Path = "compiled",
 ) -> Executable:
     """Partition a module, compile it, and return what runs it.
+
+    Where ``main`` takes tensors of dynamic shapes, as ``jax.export`` writes them for symbolic ones, a call makes
+    the program of its inputs' shapes; the programs of the last eight sets of shapes are kept.
 
     Args:
         module: A module of ``emu.sdy.parse`` or ``emu.sdy.from_jax``; it is left as it is.

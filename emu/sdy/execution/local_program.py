@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from emu.mlir.attributes import IntegerAttr
 from emu.mlir.ir import Operation
-from emu.sdy.execution.partitioned import NUMBER, PROBE
+from emu.sdy.execution.partitioned import NUMBER, PROBE, Partitioned, main_function
+from emu.sdy.execution.pickled import Pickled
 from emu.sdy.execution.shards import Placement
 from emu.sdy.execution.trace import Values
-from emu.stablehlo.compiled import CompiledProgram, compile_program
 from emu.stablehlo.reference import evaluate
 from emu.stablehlo.reference.devices import Device
 from emu.stablehlo.reference.dtypes import dtype_of
 from emu.stablehlo.reference.scope import CustomCall
 from emu.stablehlo.reference.values import Array
+
+if TYPE_CHECKING:
+    from emu.stablehlo.compiled import CompiledProgram
 
 Path = Literal["compiled", "reference"]
 PATHS = ("compiled", "reference")
@@ -35,52 +37,51 @@ class LocalProgram:
     """What every process needs to run its part: picklable if its custom calls are.
 
     Attributes:
-        module: The program of one device; None where it is compiled.
-        compiled: Its compiled form; None where the reference runs it.
+        code: The compiled program of one device; its module where the reference runs it.
+        path: "compiled" or "reference".
         function: Name of the function.
         inputs: Shape and dtype of each input's shard.
         results: Those of each result's shard.
+        made_in_inputs: Number of the donated input whose memory a result is made in, by the number of the
+            result.
         custom_calls: Functions by the name of their target.
     """
 
-    module: Operation | None
-    compiled: CompiledProgram | None
+    code: Pickled[CompiledProgram | Operation]
+    path: Path
     function: str
     inputs: tuple[tuple[tuple[int, ...], np.dtype[np.generic]], ...]
     results: tuple[tuple[tuple[int, ...], np.dtype[np.generic]], ...]
+    made_in_inputs: dict[int, int]
     custom_calls: Mapping[str, CustomCall] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls,
-        module: Operation,
-        function: str,
-        placements: tuple[Sequence[Placement], Sequence[Placement]],
-        custom_calls: Mapping[str, CustomCall],
-        *,
-        path: Path,
-        donated: Sequence[int],
-    ) -> LocalProgram:
-        """Return the program of a module.
+    def of(cls, partitioned: Partitioned, path: Path, donated: Sequence[int]) -> LocalProgram:
+        """Return the program of one device of a partitioned program, without custom calls.
 
         Args:
-            module: The program of one device.
-            function: Name of its function.
-            placements: Where inputs and results are.
-            custom_calls: Functions by the name of their target.
+            partitioned: The partitioned program.
             path: "compiled" or "reference".
             donated: Inputs whose memory a call may overwrite.
         """
-        inputs, results = (tuple(map(local_form, each)) for each in placements)
+        module = partitioned.local
+        function = str(main_function(module).symbol_name)
+        inputs, results = (
+            tuple(map(local_form, each)) for each in (partitioned.inputs, partitioned.results)
+        )
         if path == "reference":
-            return cls(module, None, function, inputs, results, custom_calls)
-        compiled = compile_program(module, function, donated=donated)
-        return cls(None, compiled, function, inputs, results, custom_calls)
+            return cls(Pickled(module), path, function, inputs, results, {})
+        from emu.stablehlo.compiled import compile_program
 
-    @cached_property  # every call asks
-    def made_in_inputs(self) -> dict[int, int]:
-        """Number of the donated input whose memory a result is made in, by the number of the result."""
-        return {} if self.compiled is None else self.compiled.made_in_inputs
+        compiled = compile_program(module, function, donated=donated)
+        made = compiled.made_in_inputs
+        return cls(Pickled(compiled), path, function, inputs, results, made)
+
+    @property
+    def compiled(self) -> CompiledProgram | None:
+        """The compiled program; None where the reference runs it."""
+        found = self.code.value
+        return None if isinstance(found, Operation) else found
 
     def bind(self, device: Device) -> BoundLocalProgram:
         """Return the program on a device of this process."""
@@ -102,8 +103,9 @@ class BoundLocalProgram:
         self._calls = {**program.custom_calls, PROBE: self._probe}
         self._bound = None
         self.buffer_bytes = 0
-        if program.compiled is not None:
-            self._bound = program.compiled.bind(device, self._calls)
+        compiled = program.compiled
+        if compiled is not None:
+            self._bound = compiled.bind(device, self._calls)
             self.buffer_bytes = self._bound.buffer_bytes
 
     def _probe(self, op: Operation, value: Array) -> Sequence[Array]:
@@ -128,9 +130,10 @@ class BoundLocalProgram:
         if self._bound is not None:
             self._bound(inputs, outputs)
         else:
-            assert program.module is not None
+            module = program.code.value
+            assert isinstance(module, Operation)
             found = evaluate(
-                program.module,
+                module,
                 *inputs,
                 function=program.function,
                 device=self._device,

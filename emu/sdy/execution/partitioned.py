@@ -14,6 +14,7 @@ from emu.sdy.dialect.functions import func_arg_sharding, func_result_sharding, f
 from emu.sdy.dialect.meshes import get_mesh
 from emu.sdy.dialect.shardings import get_sharding
 from emu.sdy.execution.errors import ExecutionError
+from emu.sdy.execution.pickled import Pickled
 from emu.sdy.execution.shards import Placement
 from emu.sdy.execution.trace import mark_whole, whole_number
 from emu.sdy.passes.base import Pass, Pipeline
@@ -64,24 +65,32 @@ class Partitioned:
     """A partitioned program.
 
     Attributes:
-        whole: The module as it was given.
-        local: The program of one device; no operation of sdy is left in it.
+        modules: The module as it was given, and the program of one device.
         inputs: Where each input is.
         results: Where each result is.
         n_devices: Number of devices.
-        operations: Operations of ``whole`` by their marks.
+        operations: Operations of ``whole`` by their marks; none without probes.
         made: Texts of what the passes made of them, by the same marks.
         probes: Places where values are looked at, by their numbers; none unless asked for.
     """
 
-    whole: Operation
-    local: Operation
+    modules: Pickled[tuple[Operation, Operation]]
     inputs: tuple[Placement, ...]
     results: tuple[Placement, ...]
     n_devices: int
     operations: dict[int, Operation]
     made: dict[int, list[str]]
     probes: dict[int, Probe]
+
+    @property
+    def whole(self) -> Operation:
+        """The module as it was given, with a function per call."""
+        return self.modules.value[0]
+
+    @property
+    def local(self) -> Operation:
+        """The program of one device; no operation of sdy is left in it."""
+        return self.modules.value[1]
 
 
 def main_function(module: Operation) -> Operation:
@@ -147,7 +156,8 @@ def _partition(module: Operation, passes: str, probed: bool) -> Partitioned:
     )
     run_passes(local, "sdy-drop-sharding-and-mesh")  # the only one that is verified behind
     _check_local(local, (inputs, outputs))
-    return Partitioned(whole, local, inputs, outputs, count, operations, made, probes)
+    modules = Pickled((whole, local))
+    return Partitioned(modules, inputs, outputs, count, operations, made, probes)
 
 
 def _check_local(local: Operation, placements: Sequence[Sequence[Placement]]) -> None:

@@ -174,6 +174,11 @@ def unregister(name: str) -> None:
         raise ArgumentError(f"no sharding rule was registered for {name!r}")
 
 
+def has_user_rules() -> bool:
+    """Return whether there are rules of users."""
+    return bool(_users)
+
+
 def registered(name: str) -> RuleFunction | None:
     """Return the rule function of a name, a user's or a built-in one, or None."""
     entry = _entry(name)

@@ -42,7 +42,7 @@ def kernel_of(recipe: Recipe) -> cpu.Kernel:
 
 
 def _find(recipe: Recipe) -> cpu.Kernel:
-    target = native.host()
+    target = native.default_target()
     text = f"{target.cpu} {target.features} {recipe!r}"
     digest = hashlib.sha256(text.encode()).hexdigest()[:40]
     found = _load(digest)
