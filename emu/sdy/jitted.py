@@ -339,8 +339,9 @@ class JittedFunction:
             jitted = self._evened(args, static)
             try:
                 module = from_jax(jitted, *args, **kwargs)
-            except ValueError:
-                # An uneven out_sharding, perhaps: without them the results have shapes.
+            except (AssertionError, ValueError):
+                # An uneven out_sharding, perhaps, or one of another structure, of which JAX may assert
+                # only that it is none: without them the results have shapes.
                 jitted = self._evened_results(args, kwargs, static)
                 if jitted is None:
                     raise

@@ -378,6 +378,14 @@ def _deleted() -> Any:
             ),
             "in_shardings must be shardings on the mesh x=2, but got one on y=4",
         ),
+        (
+            lambda: emu.sdy.jit(lambda x: x, out_shardings=())(X),
+            r"out_shardings must be a pytree prefix of the results, but is \(\)",
+        ),
+        (
+            lambda: emu.sdy.from_jax(lambda x: x, X, in_shardings=3),
+            "in_shardings leaf specifications are expected to be .* but got 3",
+        ),
         (lambda: emu.sdy.jit(lambda x: x)(np.ma.masked_array(X)), "arguments .* masked arrays"),
         (lambda: emu.sdy.jit(lambda x: x)(_deleted()), "arguments must .* has been deleted"),
         (
