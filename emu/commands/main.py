@@ -281,7 +281,9 @@ def _add_sdy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         metavar="FILE",
         help="the inputs in order: .npy files, or one .npz (default: random numbers)",
     )
-    run.add_argument("--seed", type=int, default=0, help="of the random inputs (default: 0)")
+    run.add_argument(
+        "--seed", type=_seed, default=0, metavar="N", help="of the random inputs (default: 0)"
+    )
     run.add_argument(
         "--check",
         choices=("outputs", "unsharded"),
@@ -309,6 +311,12 @@ def _add_sdy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, but got {text!r}")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, but got {text!r}")
     return int(text)
 
 

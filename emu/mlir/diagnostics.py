@@ -81,6 +81,24 @@ class HasPlaces(Protocol):
         """Return the location."""
 
 
+def file_place(location: Location) -> FileLoc | None:
+    """Return the innermost place in a file, where calls and names lead to; None if there is none."""
+    if isinstance(location, FileLoc):
+        return location
+    if isinstance(location, NameLoc):
+        return file_place(location.child)
+    if isinstance(location, CallSiteLoc):
+        return file_place(location.callee)
+    if isinstance(location, FusedLoc):
+        return next((p for p in map(file_place, location.locations) if p is not None), None)
+    return None
+
+
+def shown_place(location: Location) -> str:
+    """Return a location for a message: ``file:line:column``, without the calls that led there."""
+    return str(file_place(location) or location)
+
+
 Place = tuple[HasPlaces, int]
 """A text and an offset: a location that nobody has asked for yet."""
 

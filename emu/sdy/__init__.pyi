@@ -1,3 +1,4 @@
+from ._custom_calls import EvaluationError as EvaluationError
 from ._custom_calls import register_custom_call as register_custom_call
 from ._rules import register_rule as register_rule
 from ._text import ArgumentError as ArgumentError

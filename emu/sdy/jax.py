@@ -78,7 +78,10 @@ def from_jax(
         if value is not None
     }
     if not hasattr(function, "trace"):
-        function = jax.jit(function, **shardings)
+        try:
+            function = jax.jit(function, **shardings)
+        except TypeError as error:  # JAX names the argument and the value
+            raise ArgumentError(str(error)) from None
     elif shardings:
         raise ArgumentError(
             f"{' and '.join(shardings)}: the function is jitted already; "

@@ -2,7 +2,7 @@
 
 JAX traces and lowers the model for an abstract mesh; nothing is compiled. Needs the extra "jax".
 
-Run with: python examples/sdy/transformer.py
+Run with: python examples/sdy/transformer.py [PAGE.html]
 """
 
 import sys
@@ -73,7 +73,8 @@ def main() -> None:
         print(f"{report.name.name:6} {report.type!s:28} {report.after}")
     print(products[2])
     if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(explanation.html(), encoding="utf-8")
+        page = explanation.html(cost=emu.sdy.cost(module))
+        Path(sys.argv[1]).write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -176,7 +176,7 @@ def test_wrong_arguments_are_named(call: Any, message: str) -> None:
 
 def test_wrong_checks_are_named() -> None:
     with pytest.raises(emu.sdy.ExecutionError, match="check must be None, 'outputs'"):
-        emu.sdy.jit(lambda x: x, check="all")(X)
+        emu.sdy.jit(lambda x: x, check="all")
 
 
 _PROGRAM = """
@@ -221,3 +221,192 @@ def test_a_number_that_its_dtype_cannot_hold_is_refused() -> None:
     assert doubled(3) == 6
     with pytest.raises(emu.sdy.ArgumentError, match=f"must fit .* {2**40} too large .* int32"):
         doubled(2**40)
+
+
+class TestHandles:
+    """Results that stay on the PEs, and are arguments again."""
+
+    def test_a_training_loop_keeps_its_state_on_the_pes(self) -> None:
+        def step(state: dict[str, Any], x: Any) -> Any:
+            return {"w": state["w"] - x, "turn": state["turn"] + 1}, jnp.sum(x)
+
+        places = {"w": P("x"), "turn": P()}
+        jitted = emu.sdy.jit(
+            step,
+            mesh="x=2",
+            in_shardings=(places, P("x")),
+            out_shardings=(places, None),
+            donate_argnums=0,
+            gather=False,
+        )
+        first = state = {"w": np.zeros(4, np.float32), "turn": 0}
+        x = np.arange(4, dtype=np.float32)
+        for turn in range(3):
+            before = state["w"]
+            state, total = jitted(state, x)
+            assert isinstance(state["w"], emu.sdy.DeviceArray)
+            assert isinstance(total, emu.sdy.DeviceArray)
+            assert not turn or before.is_donated
+        np.testing.assert_array_equal(state["w"], -3 * x)
+        np.testing.assert_array_equal(np.asarray(state["turn"]), 3)
+        assert (first["w"] == 0).all()
+        with pytest.raises(emu.sdy.ArgumentError, match=r"must have a value, but .* was donated"):
+            jitted({"w": before, "turn": 0}, x)
+        # Another function, with other shardings and PEs of its own, takes them as well.
+        np.testing.assert_array_equal(emu.sdy.jit(lambda w: w * 2)(state["w"]), -6 * x)
+        jitted.close()
+
+    def test_other_dtypes_become_those_of_jax(self) -> None:
+        text = "func.func @main(%a: tensor<2xf64>) -> tensor<2xf64> { return %a : tensor<2xf64> }"
+        (wide,) = emu.sdy.compile(emu.sdy.parse(text))(np.ones(2), gather=False)
+        found = emu.sdy.jit(lambda a: a + 1)(wide)
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(found, [2, 2])
+
+    def test_keys_come_even_so(self) -> None:
+        keys = emu.sdy.jit(jax.random.split, gather=False)(jax.random.key(3))
+        expected = jax.random.key_data(jax.random.split(jax.random.key(3)))
+        np.testing.assert_array_equal(jax.random.key_data(keys), expected)
+
+
+class TestUnevenShardings:
+    """JAX refuses these; here arguments and results are whole, and shards inside are padded."""
+
+    def test_of_an_argument(self) -> None:
+        x = np.arange(20, dtype=np.float32).reshape(5, 4)
+        jitted = emu.sdy.jit(
+            lambda x, w: (x @ w).sum(0),
+            mesh="x=2",
+            in_shardings=(P("x"), P(None, "x")),
+            check="unsharded",
+        )
+        np.testing.assert_allclose(jitted(x, x.T), (x @ x.T).sum(0))  # (4, 5): uneven, too
+        np.testing.assert_allclose(jitted(x[:4], x[:4].T), (x[:4] @ x[:4].T).sum(0))
+        local = str(jitted.compile(x, x.T).partitioned.local)
+        assert "(tensor<3x4xf32>, tensor<4x5xf32>) -> tensor<3x5xf32>" in local
+        jitted.close()
+
+    def test_of_a_result(self) -> None:
+        x = np.arange(12, dtype=np.float32).reshape(4, 3)
+        jitted = emu.sdy.jit(
+            lambda tree: {"a": tree["a"].T + 1, "b": tree["a"]},
+            mesh="x=2",
+            in_shardings=({"a": P("x")},),
+            out_shardings={"a": P("x"), "b": None},
+        )
+        found = jitted({"a": x})
+        np.testing.assert_array_equal(found["a"], x.T + 1)
+        np.testing.assert_array_equal(found["b"], x)
+        assert "stablehlo.add" in (local := str(jitted.compile({"a": x}).partitioned.local))
+        assert ": tensor<2x4xf32>" in local
+        jitted.close()
+
+    def test_errors_of_the_function_are_its_own(self) -> None:
+        def function(x: Any) -> Any:
+            raise ValueError("mine")
+
+        with pytest.raises(ValueError, match=r"^mine"):
+            emu.sdy.jit(function, mesh="x=2", out_shardings=P("x"))(X)
+
+
+def test_static_arguments_by_position_and_by_name() -> None:
+    def function(x: Any, power: int = 2, *, name: str = "a") -> Any:
+        assert isinstance(power, int)
+        assert isinstance(name, str)
+        return x**power if name == "a" else x
+
+    for options in (
+        {"static_argnums": 1, "static_argnames": "name"},
+        {"static_argnames": ("power", "name")},
+    ):
+        jitted = emu.sdy.jit(function, **options)
+        for power in (2, 3):
+            np.testing.assert_array_equal(jitted(X, power=power, name="a"), X**power)
+            np.testing.assert_array_equal(jitted(X, power), X**power)
+        np.testing.assert_array_equal(jitted(X, 3, name="b"), X)
+
+
+def test_methods() -> None:
+    class Model:
+        scale = 3.0
+
+        @emu.sdy.jit(static_argnums=0)
+        def __call__(self, x: Any) -> Any:
+            return x * self.scale
+
+    np.testing.assert_array_equal(Model().__call__(X), X * 3)
+
+
+def test_a_callback_is_refused_at_its_line_of_the_source() -> None:
+    def function(x: Any) -> Any:
+        jax.debug.print("{}", x)
+        return x
+
+    with pytest.raises(emu.sdy.EvaluationError) as caught:
+        emu.sdy.jit(function)(X)
+    line = function.__code__.co_firstlineno + 1
+    assert str(caught.value).startswith(f"{__file__}:{line}:"), caught.value
+
+
+def _deleted() -> Any:
+    found = jnp.ones(3)
+    found.delete()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: emu.sdy.jit(len, gather=1), "gather must be True or False, but got 1"),
+        (lambda: emu.sdy.jit(len, static_argnames=3), "static_argnames must be a name or names"),
+        (lambda: emu.sdy.jit(lambda x: x, static_argnums=5), r"static_argnums.*\(5,\), but only"),
+        (
+            lambda: emu.sdy.jit(lambda x: x, mesh="x=2", in_shardings=P("x", None, None))(X),
+            r"in_shardings: .*'x', None, None.* has 3 dimensions, but .* the shape \[4, 3\]",
+        ),
+        (
+            lambda: emu.sdy.jit(lambda x: x, mesh="x=2", in_shardings=(P("x"), P()))(X),
+            "in_shardings must be a pytree prefix of the arguments",
+        ),
+        (
+            lambda: emu.sdy.jit(
+                len,
+                mesh="x=2",
+                in_shardings=jax.sharding.NamedSharding(
+                    jax.sharding.AbstractMesh((4,), ("y",)), P("y")
+                ),
+            ),
+            "in_shardings must be shardings on the mesh x=2, but got one on y=4",
+        ),
+        (
+            lambda: emu.sdy.jit(lambda x: x, out_shardings=())(X),
+            r"out_shardings must be a pytree prefix of the results, but is \(\)",
+        ),
+        (
+            lambda: emu.sdy.from_jax(lambda x: x, X, in_shardings=3),
+            "in_shardings leaf specifications are expected to be .* but got 3",
+        ),
+        (lambda: emu.sdy.jit(lambda x: x)(np.ma.masked_array(X)), "arguments .* masked arrays"),
+        (lambda: emu.sdy.jit(lambda x: x)(_deleted()), "arguments must .* has been deleted"),
+        (
+            lambda: jax.grad(lambda x: emu.sdy.jit(jnp.sum)(x))(X),
+            "arguments must be arrays with values, but got a tracer of JAX",
+        ),
+    ],
+)
+def test_wrong_arguments_are_named_before_anything_starts(call: Any, message: str) -> None:
+    with pytest.raises(emu.sdy.ArgumentError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"check": "all"}, "check must be None, 'outputs'"),
+        ({"options": 3}, "options must be an emu.LaunchOptions or None, but is 3"),
+        ({"check": "outputs", "gather": False}, "gather must be True for a function that is"),
+    ],
+)
+def test_wrong_settings_are_named_at_once(options: Any, message: str) -> None:
+    with pytest.raises(emu.sdy.ExecutionError, match=message):
+        emu.sdy.jit(len, **options)

@@ -56,7 +56,8 @@ def run_cost(request: Request, stdout: TextIO | None = None, stderr: TextIO | No
     try:
         out.write(_text(request))
     except (MlirError, PassFailed) as error:
-        err.write(f"{error}\n")
+        is_placed = ": error: " in str(error).partition("\n")[0]
+        err.write(f"{error}\n" if is_placed else f"emu sdy cost: {error}\n")
         return 1
     except (ArgumentError, OSError) as error:
         err.write(f"emu sdy cost: {error}\n")

@@ -12,15 +12,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from emu.mlir.diagnostics import (
-    CallSiteLoc,
-    Diagnostic,
-    FileLoc,
-    FusedLoc,
-    Location,
-    NameLoc,
-    Severity,
-)
+from emu.mlir.diagnostics import Diagnostic, Location, Severity, file_place
 
 _COMMENT = re.compile(
     r"expected-(error|note|remark|warning)(-re)? *"
@@ -80,15 +72,8 @@ def check_expected(text: str, diagnostics: Iterable[Diagnostic]) -> list[str]:
 
 def line_of(location: Location) -> int | None:
     """Return the line of the first file location inside a location, or None."""
-    if isinstance(location, FileLoc):
-        return location.line
-    if isinstance(location, NameLoc):
-        return line_of(location.child)
-    if isinstance(location, CallSiteLoc):
-        return line_of(location.callee)
-    if isinstance(location, FusedLoc):
-        return next((n for n in map(line_of, location.locations) if n is not None), None)
-    return None
+    place = file_place(location)
+    return None if place is None else place.line
 
 
 def _announced(text: str) -> list[_Expected]:

@@ -44,6 +44,8 @@ def run_explain(
     out: TextIO = stdout or sys.stdout
     err: TextIO = stderr or sys.stderr
     try:
+        if function is not None and not values:
+            raise ArgumentError(f"--function {function!r} must come with --value")
         text = read_text(file)
         pipeline = None if passes is None else parse_pipeline(passes)
         explanation = explain(text, pipeline, file=file)

@@ -61,12 +61,13 @@ def run_program(
     """Run the command.
 
     Returns:
-        0 on success; 1 if the module, a pass or an operation failed, or results differ; 2 for a file
+        0 on success; 1 if the module, a pass, an operation or a PE failed, or results differ; 2 for a file
         that cannot be read, or inputs that do not fit.
     """
     out: TextIO = stdout or sys.stdout
     err: TextIO = stderr or sys.stderr
     try:
+        _check_output(request.output)
         module = parse(read_text(request.file), file=request.file)
         program = Executable(
             module,
@@ -83,6 +84,9 @@ def run_program(
         out.writelines(_lines(program, results))
         if request.output is not None:
             np.savez(request.output, *results)
+    except ExceptionGroup as group:  # of PEs
+        err.write(f"emu sdy run: {_told(group)}\n")
+        return 1
     except MismatchError as error:
         err.write(f"{error}\n")
         if len(error.findings) > 1:
@@ -95,6 +99,27 @@ def run_program(
         err.write(f"emu sdy run: {error}\n")
         return 2
     return 0
+
+
+def _told(group: ExceptionGroup[Exception]) -> str:
+    """Return what PEs failed of: each text once, without the tracebacks, which lie in emu."""
+    texts: dict[str, list[int]] = {}
+    for each in group.exceptions:
+        text = str(each) if isinstance(each, EvaluationError) else f"{type(each).__name__}: {each}"
+        texts.setdefault(text, []).append(getattr(each, "pe", -1))
+    told = [f"{group.message}"]
+    for text, pes in texts.items():
+        where = f"PE {pes[0]}" if len(pes) == 1 else f"{len(pes)} PEs, the first is PE {pes[0]}"
+        told.append(f"{where}: {text}")
+    return "\n".join(told)
+
+
+def _check_output(output: Path | None) -> None:
+    """Raise OSError, before anything runs, where results cannot be written."""
+    if output is None:
+        return
+    if output.is_dir() or not output.parent.is_dir():
+        raise OSError(f"--output must be a file in a folder that exists, but got {str(output)!r}")
 
 
 def _heading(request: Request, program: Executable) -> str:

@@ -218,8 +218,8 @@ def parse_mesh(mesh: object) -> Mesh:
     )
     if not sizes or not good or len(set(names)) < len(names):
         raise ExecutionError(
-            f'mesh must name axes and their sizes in [1, {MAX_PES}], as {{"x": 2, "y": 4}} or '
-            f'"x=2,y=4", but is {shown(mesh)}'
+            'mesh must name axes and their sizes, as {"x": 2, "y": 4} or "x=2,y=4", each in '
+            f"[1, {MAX_PES}], but is {shown(mesh)}"
         )
     return Mesh(tuple(MeshAxis(str(name), int(size or 0)) for name, size in sizes))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, NoReturn
 
 import numpy as np
@@ -26,7 +27,9 @@ class PerDevice:
     """
 
     def __init__(self, shards: Iterable[Any]) -> None:
-        if isinstance(shards, (str, bytes)) or not isinstance(shards, Iterable):
+        # Sets and mappings have no order of devices.
+        no_order = (str, bytes, AbstractSet, Mapping)
+        if isinstance(shards, no_order) or not isinstance(shards, Iterable):
             raise ExecutionError(
                 f"shards must be a sequence of arrays, one per device, but is {shown(shards)}"
             )

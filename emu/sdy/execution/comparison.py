@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
+from emu.mlir.diagnostics import shown_place
 from emu.mlir.ir import BlockArgument, Operation, OpResult, Value
 from emu.mlir.types import TensorType
 from emu.sdy.execution.partitioned import Partitioned
 from emu.sdy.execution.shards import Placement
 from emu.sdy.execution.trace import Recorder, Values
-from emu.sdy.provenance.names import without_name
 from emu.stablehlo.reference.devices import SingleDevice
 from emu.stablehlo.reference.dtypes import is_complex, is_float
 from emu.stablehlo.reference.scope import HANDLERS, CustomCall, Program, Scope, callee
@@ -272,7 +272,7 @@ class _Comparison:
                 what = f"{op.name}, result {index}" if len(op.results) > 1 else op.name
                 if len(expected) > 1:
                     what += f", at its run {turn + 1} of {len(expected)},"
-                location = str(without_name(op.location))
+                location = shown_place(op.location)
                 compared.append(_compared(what, location, placement, got, wanted, made))
                 if isinstance(compared[-1], Comparison):
                     return compared

@@ -49,7 +49,7 @@ from emu.stablehlo.reference.scope import CustomCall
 from emu.stablehlo.reference.values import Array
 
 Check = Literal["outputs", "unsharded"]
-_CHECKS = (None, "outputs", "unsharded")
+CHECKS = (None, "outputs", "unsharded")
 _OF_THIS_PROCESS = ("_alone", "_in_worlds", "_resident", "_lock", "_owner")
 
 
@@ -83,7 +83,7 @@ class Executable:
         donate: Sequence[int] = (),
         path: Path = "compiled",
     ) -> None:
-        check_choice("check", check, _CHECKS)
+        check_choice("check", check, CHECKS)
         check_choice("path", path, PATHS)
         module = check_module(module)
         if mesh is not None:

@@ -13,7 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from emu.mlir import parse
-from emu.mlir.diagnostics import UNKNOWN, CallSiteLoc, FileLoc, FusedLoc, Location, NameLoc
+from emu.mlir.diagnostics import (
+    UNKNOWN,
+    CallSiteLoc,
+    FileLoc,
+    FusedLoc,
+    Location,
+    NameLoc,
+    file_place,
+)
 from emu.mlir.ir import Block, BlockArgument, Operation, OpResult, Value
 from emu.mlir.text.naming import Names
 
@@ -187,12 +195,5 @@ def place_of(location: Location) -> str:
 
 def line_of(location: Location) -> str:
     """Return the source line of a location, ``file:line``; "" if unknown."""
-    if isinstance(location, FileLoc):
-        return f"{location.file}:{location.line}"
-    if isinstance(location, NameLoc):
-        return line_of(location.child)
-    if isinstance(location, CallSiteLoc):
-        return line_of(location.callee)
-    if isinstance(location, FusedLoc):
-        return next((p for p in map(line_of, location.locations) if p), "")
-    return ""
+    place = file_place(location)
+    return "" if place is None else f"{place.file}:{place.line}"

@@ -15,7 +15,7 @@ from typing import Protocol, TypeGuard
 import numpy as np
 
 from emu.comm.world.group import Group
-from emu.mlir.diagnostics import Location
+from emu.mlir.diagnostics import Location, shown_place
 from emu.mlir.ir import Operation
 from emu.stablehlo.checks import integer
 from emu.stablehlo.compiled import group_collectives
@@ -107,7 +107,7 @@ class CollectivePlan:
         except EvaluationError as error:
             if error.placed:
                 raise
-            text = f"{self.location}: {self.operation}: {error}"
+            text = f"{shown_place(self.location)}: {self.operation}: {error}"
             raise EvaluationError(text, placed=True) from error.__cause__
 
     def members(self, device: Device) -> list[int]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from emu.mlir.diagnostics import shown_place
 from emu.mlir.ir import Operation
 from emu.mlir.types import TensorType, Type
 from emu.stablehlo.compiled import families  # noqa: F401  (the planners register themselves)
@@ -312,7 +313,7 @@ def _bound(
             if error.placed or action is None:
                 raise
             op = places[next(i for i, each in enumerate(actions) if each is action)]
-            text = f"{op.location}: {op.name}: {error}"
+            text = f"{shown_place(op.location)}: {op.name}: {error}"
             raise EvaluationError(text, placed=True) from error.__cause__
 
     return run

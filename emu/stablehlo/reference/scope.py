@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from emu.mlir.attributes import StringAttr, SymbolRefAttr
+from emu.mlir.diagnostics import shown_place
 from emu.mlir.ir import Block, Operation, Region, Value
 from emu.mlir.types import TensorType
 from emu.stablehlo.reference.devices import Device
@@ -229,7 +230,7 @@ def _at(op: Operation, error: EvaluationError) -> EvaluationError:
     """Return an error that names the innermost operation and its place."""
     if error.placed:
         return error
-    return EvaluationError(f"{op.location}: {op.name}: {error}", placed=True)
+    return EvaluationError(f"{shown_place(op.location)}: {op.name}: {error}", placed=True)
 
 
 # Handlers

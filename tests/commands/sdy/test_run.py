@@ -113,6 +113,8 @@ def test_a_difference_is_told_with_status_1(program: Path, capsys) -> None:
         (["program.mlir", "--timeout", "-1"], 2, "timeout must be"),
         (["call.mlir"], 1, "nothing computes the custom call @mine"),
         (["wrong.mlir"], 1, "wrong.mlir:1:1: error:"),
+        (["program.mlir", "--output", "no/where.npz"], 2, "--output must be a file in a folder"),
+        (["program.mlir", "--output", "."], 2, "--output must be a file in a folder that exists"),
     ],
 )
 def test_wrong_words(program: Path, capsys, words: list[str], status: int, said: str) -> None:
@@ -125,3 +127,27 @@ def test_wrong_words(program: Path, capsys, words: list[str], status: int, said:
     )
     assert main(["sdy", "run", *words]) == status
     assert said in capsys.readouterr().err
+
+
+def test_what_pes_fail_of_is_told_once_and_without_a_traceback(program: Path, capsys) -> None:
+    program.write_text(
+        'sdy.mesh @mesh = <["x"=2]>\n'
+        'func.func @main(%a: tensor<2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>})\n'
+        "    -> tensor<2xf32> {\n"
+        "  %0 = stablehlo.custom_call @mine(%a) : (tensor<2xf32>) -> tensor<2xf32>\n"
+        "  return %0 : tensor<2xf32>\n}"
+    )
+    assert main(["sdy", "run", "program.mlir"]) == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith("emu sdy run: 2 of 2 PEs failed")
+    assert "2 PEs, the first is PE 0: program.mlir:4:8: stablehlo.custom_call: nothing" in printed
+    assert printed.count("@mine") == 1
+    assert "Traceback" not in printed
+
+
+@pytest.mark.parametrize("seed", ["-1", "1.5", "x"])
+def test_a_seed_is_a_whole_number(program: Path, capsys, seed: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["sdy", "run", "program.mlir", f"--seed={seed}"])
+    assert ended.value.code == 2
+    assert f"must be a whole number of at least 0, but got '{seed}'" in capsys.readouterr().err

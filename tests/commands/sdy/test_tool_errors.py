@@ -87,6 +87,7 @@ def command(
         (["opt", "good.mlir", "--pass-pipeline=any("], 2, "a ')' is missing"),
         (["opt", "good.mlir", "--pass-pipeline=" + "any(" * 9_000], 2, "nested too deeply"),
         (["explain", "good.mlir", "--pipeline", "nope"], 2, "no pass is called 'nope'"),
+        (["explain", "good.mlir", "--function", "f"], 2, "--function 'f' must come with --value"),
         (["explain", "good.mlir", "--value", "%z"], 2, "no value is called '%z'"),
         (
             ["explain", "good.mlir", "--value", "%a", "--function", "z"],

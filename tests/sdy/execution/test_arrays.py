@@ -48,3 +48,9 @@ def test_a_donated_handle_is_named_as_the_input_that_it_is() -> None:
         emu.sdy.run(emu.sdy.parse(TEXT), found)
     with pytest.raises(ExecutionError, match="input 0: shard 1 must be an array of numbers"):
         emu.sdy.run(emu.sdy.parse(TEXT), [X, None])
+
+
+@pytest.mark.parametrize("shards", [{0: X}, {1.0, 2.0}, "ab", 3, None])
+def test_shards_have_an_order(shards) -> None:
+    with pytest.raises(ExecutionError, match="shards must be a sequence of arrays, one per device"):
+        emu.sdy.PerDevice(shards)
