@@ -79,7 +79,7 @@ class _Numbers:
         number = self._places.get(id(location))
         if number is None:
             parts: list[object] = [type(location).__name__]
-            for name in _fields(type(location)):
+            for name in _fields(type(location)):  # type: ignore[arg-type]  # mypy: its __hash__ is taken for the class's
                 value = getattr(location, name)
                 if isinstance(value, Location):
                     parts.append(self._place(value))
