@@ -11,7 +11,7 @@ import numpy as np
 
 from emu.mlir.ir import BlockArgument, Operation, OpResult, Value
 from emu.mlir.types import TensorType
-from emu.sdy.execution.partitioned import Partitioned
+from emu.sdy.execution.program import Partitioned
 from emu.sdy.execution.shards import Placement
 from emu.sdy.execution.trace import Recorder, Values
 from emu.sdy.provenance.names import without_name

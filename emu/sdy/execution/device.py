@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emu.comm.world.group import Group
-from emu.comm.world.world import World
 from emu.stablehlo.reference.errors import EvaluationError
 from emu.stablehlo.reference.values import Array
+
+if TYPE_CHECKING:  # they load Numba, and launchers import this, too
+    from emu.comm.world.group import Group
+    from emu.comm.world.world import World
 
 
 class WorldDevice:

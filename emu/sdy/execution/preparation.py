@@ -25,7 +25,7 @@ from emu.kernels.core import cache_files
 from emu.mlir.fingerprint import fingerprint
 from emu.mlir.ir import Operation
 from emu.sdy.execution.local_program import LocalProgram, Path
-from emu.sdy.execution.partitioned import DEFAULT_PIPELINE, Partitioned, partition
+from emu.sdy.execution.program import DEFAULT_PIPELINE, Partitioned
 from emu.sdy.rules.registry import has_user_rules
 
 _SUFFIX = ".program"
@@ -74,6 +74,8 @@ def prepare(
         found = _load(name)
         if found is not None:
             return found
+    from emu.sdy.execution.partitioned import partition  # loads every pass
+
     partitioned = partition(module, passes, probed=probed)
     prepared = Prepared(partitioned, LocalProgram.of(partitioned, path, donated))
     if name is not None:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-import emu.sdy.execution.whole  # noqa: F401  # handlers of sdy operations, which PEs need, too
 from emu.comm.process.launch_options import LaunchOptions
 from emu.comm.process.orders import Orders
 from emu.comm.process.session import Session
 from emu.comm.world.current import world
-from emu.comm.world.world import World
 from emu.mlir.ir import Operation
 from emu.sdy.execution.device import WorldDevice
 from emu.sdy.execution.local_program import BoundLocalProgram, LocalProgram
 from emu.sdy.execution.memory import Buffer, Memory
 from emu.sdy.execution.pickled import Pickled
 from emu.sdy.execution.trace import Values
-from emu.stablehlo.compiled import CompiledProgram
 from emu.stablehlo.reference.values import Array
+
+if TYPE_CHECKING:  # they load Numba, and launchers import this
+    from emu.comm.world.world import World
+    from emu.stablehlo.compiled import CompiledProgram
+
+_PRELOAD = "emu.sdy.execution.preload"
 
 
 @dataclass(frozen=True)
@@ -155,7 +159,7 @@ class ResidentPEs:
     ) -> None:
         self.options = options
         # Loaded once for all PEs, where this launch is the first.
-        preloaded = replace(options, preload=(*options.preload, __name__))
+        preloaded = replace(options, preload=(*options.preload, _PRELOAD))
         self.session = Session(
             serve,
             n_pes,
