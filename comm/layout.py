@@ -14,6 +14,7 @@ with its own addresses when it attached.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -108,52 +109,55 @@ ALLOCATION = np.dtype(
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Byte offsets of each part of a segment for ``n_pes`` PEs with heaps of ``heap_bytes``."""
+    """Byte offsets of each part of a segment for ``n_pes`` PEs with heaps of ``heap_bytes``.
+
+    They are computed once: views of memory are made at every call of a program.
+    """
 
     n_pes: int
     heap_bytes: int
 
-    @property
+    @cached_property
     def abort_text(self) -> int:
         """Text in which the launcher says why the world was stopped."""
         return PAGE
 
-    @property
+    @cached_property
     def blocks(self) -> int:
         """First PE block."""
         return self.abort_text + ABORT_TEXT_BYTES
 
-    @property
+    @cached_property
     def texts(self) -> int:
         """First PE text."""
         return round_up(self.blocks + self.n_pes * BLOCK_BYTES, PAGE)
 
-    @property
+    @cached_property
     def calls(self) -> int:
         """First PE's call."""
         return self.texts + self.n_pes * TEXT_BYTES
 
-    @property
+    @cached_property
     def writers(self) -> int:
         """Last-writer table."""
         return round_up(self.calls + self.n_pes * CALL_BYTES, PAGE)
 
-    @property
+    @cached_property
     def locks(self) -> int:
         """Lock table."""
         return self.writers + WRITERS * 16
 
-    @property
+    @cached_property
     def groups(self) -> int:
         """First group entry."""
         return self.locks + LOCKS * LINE
 
-    @property
+    @cached_property
     def group_bytes(self) -> int:
         """Bytes of a group entry."""
         return round_up(self.group_dtype.itemsize, LINE)
 
-    @property
+    @cached_property
     def group_dtype(self) -> np.dtype[np.generic]:
         """Fields of a group entry; the barrier has a cache line of its own in front."""
         return np.dtype(
@@ -172,42 +176,42 @@ class Layout:
             ]
         )
 
-    @property
+    @cached_property
     def allocations(self) -> int:
         """Allocation table."""
         return round_up(self.groups + GROUPS * self.group_bytes, PAGE)
 
-    @property
+    @cached_property
     def buckets(self) -> int:
         """Heads of the chains of allocations by key: int32, an entry's index plus 1."""
         return round_up(self.allocations + ALLOCATIONS * ALLOCATION.itemsize, PAGE)
 
-    @property
+    @cached_property
     def gaps(self) -> int:
         """Free pieces of the heaps: int64, the start of each, then the end of each."""
         return self.buckets + BUCKETS * 4
 
-    @property
+    @cached_property
     def links(self) -> int:
         """Time until which the link of each pair is busy: int64 nanoseconds, row source, column target."""
         return round_up(self.gaps + 2 * (ALLOCATIONS + 1) * 8, PAGE)
 
-    @property
+    @cached_property
     def control_bytes(self) -> int:
         """Size of everything before the heaps."""
         return self.links + self.n_pes * self.n_pes * 8
 
-    @property
+    @cached_property
     def heaps(self) -> int:
         """First heap."""
         return round_up(self.control_bytes, HUGE)
 
-    @property
+    @cached_property
     def stride(self) -> int:
         """Distance between heaps."""
         return round_up(self.heap_bytes, HUGE)
 
-    @property
+    @cached_property
     def total(self) -> int:
         """Size of what every process maps."""
         return self.heaps + self.n_pes * self.stride

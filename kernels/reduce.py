@@ -1,9 +1,9 @@
 """Combine runs of elements of several PEs into one: the inner loop of reductions.
 
 All arguments are integers: dtype and operation are numbers, sources and targets addresses. The loop
-goes block by block, and a block is small enough to stay in the L1 cache while every source is
-added to it, in the order given. Thus a result depends on the sources and their order only, never
-on how the work was cut.
+goes block by block, and within a block each few cache lines of all sources are combined in registers, in
+the order given. Thus a result depends on the sources and their order only, never on how the work was
+cut.
 
 What the operations mean:
 
@@ -18,44 +18,46 @@ from __future__ import annotations
 import numpy as np
 
 from emu.kernels.atomics import fence
-from emu.kernels.core.address import as_pointer, move_bytes, prefetch_line
+from emu.kernels.core.address import as_pointer, move_bytes
 from emu.kernels.core.annotations import CArray
-from emu.kernels.core.dtypes import (
-    BFLOAT16,
-    DTYPES,
-    bf16_to_f32,
-    f16_to_f32,
-    f32_to_bf16,
-    f32_to_f16,
-)
+from emu.kernels.core.dtypes import BFLOAT16, DTYPES
 from emu.kernels.core.jit import carray, jit
+from emu.kernels.elementwise.combine import (
+    AVG,
+    MAX,
+    MIN,
+    OPS,
+    PROD,
+    STEP,
+    SUM,
+    Arguments,
+    combine_steps,
+)
 from emu.kernels.stream import stream_bytes
-
-SUM, PROD, MAX, MIN, AVG = range(5)
-OPS: dict[str, int] = {"sum": SUM, "prod": PROD, "max": MAX, "min": MIN, "avg": AVG}
-"""The operations by name."""
 
 CODES: dict[np.dtype[np.generic], int] = {dtype: code for code, dtype in enumerate(DTYPES)}
 """Every dtype of the symmetric heap with its number here: unlike the arithmetic kinds of
 ``emu.kernels.core.dtypes.KINDS`` these tell signed from unsigned, as a maximum must."""
 
-# Numba freezes these into the code.
-_BOOL = CODES[np.dtype(np.bool_)]
-_I8, _U8 = CODES[np.dtype(np.int8)], CODES[np.dtype(np.uint8)]
-_I16, _U16 = CODES[np.dtype(np.int16)], CODES[np.dtype(np.uint16)]
-_I32, _U32 = CODES[np.dtype(np.int32)], CODES[np.dtype(np.uint32)]
-_I64, _U64 = CODES[np.dtype(np.int64)], CODES[np.dtype(np.uint64)]
-_F16, _BF16 = CODES[np.dtype(np.float16)], CODES[BFLOAT16]
-_F32, _F64 = CODES[np.dtype(np.float32)], CODES[np.dtype(np.float64)]
-
 BLOCK = 2048
 """Elements combined at a time."""
 
-_PIECE, _LINE = 256, 64
-"""Elements between two rounds of prefetches, and bytes of a cache line."""
+_GROUP = 8
+"""Sources combined at a time: their blocks, and those that are fetched ahead, fit into the second-level cache."""
 
-SCRATCH_BYTES = 8 * BLOCK + 2 * BLOCK
-"""Private memory a reduction needs: a block of accumulators, and one of rounded results."""
+# Parts of the private memory; what begins where.
+_RESULT = 8 * BLOCK
+_TAILS = _RESULT + 8 * BLOCK
+_TABLE = _TAILS + _GROUP * STEP
+_WORDS = _TABLE + 8 * 2 * _GROUP
+_N_WORDS = len(Arguments._fields)
+
+SCRATCH_BYTES = _WORDS + 8 * _N_WORDS
+"""Private memory a reduction needs: accumulators, a result, tails of sources, and addresses."""
+
+# Numba freezes these into the code.
+_SOURCES, _FOLLOWING, _COUNT, _OFFSET, _AHEAD, _NBYTES = range(6)
+_SUMS, _TARGET, _RESUMES, _ENDS, _MEMBERS, _PAST = range(6, 12)
 
 
 def supports(op: int, dtype: np.dtype[np.generic]) -> bool:
@@ -64,151 +66,55 @@ def supports(op: int, dtype: np.dtype[np.generic]) -> bool:
 
 
 @jit()
-def _combine(op: int, d: CArray, s: CArray, count: int) -> None:
-    if op == PROD:
-        for i in range(count):
-            d[i] *= s[i]
-    elif op == MAX:
-        for i in range(count):
-            a, b = d[i], s[i]
-            d[i] = b if (b > a) | (b != b) else a  # noqa: PLR0124 - true for NaN
-    elif op == MIN:
-        for i in range(count):
-            a, b = d[i], s[i]
-            d[i] = b if (b < a) | (b != b) else a  # noqa: PLR0124 - true for NaN
-    else:
-        for i in range(count):
-            d[i] += s[i]
-
-
-@jit()
-def _combine_integers(code: int, op: int, d: int, s: int, n: int) -> None:
-    # Sums and products wrap alike with and without a sign.
-    alike = op in (SUM, PROD)
-    if code == _BOOL:
-        bit = MAX if op in (SUM, MAX) else MIN
-        _combine(
-            bit, carray(as_pointer(d), (n,), np.uint8), carray(as_pointer(s), (n,), np.uint8), n
-        )
-    elif code == _I8 or (code == _U8 and alike):
-        _combine(op, carray(as_pointer(d), (n,), np.int8), carray(as_pointer(s), (n,), np.int8), n)
-    elif code == _U8:
-        _combine(
-            op, carray(as_pointer(d), (n,), np.uint8), carray(as_pointer(s), (n,), np.uint8), n
-        )
-    elif code == _I16 or (code == _U16 and alike):
-        _combine(
-            op, carray(as_pointer(d), (n,), np.int16), carray(as_pointer(s), (n,), np.int16), n
-        )
-    elif code == _U16:
-        _combine(
-            op, carray(as_pointer(d), (n,), np.uint16), carray(as_pointer(s), (n,), np.uint16), n
-        )
-    elif code == _I32 or (code == _U32 and alike):
-        _combine(
-            op, carray(as_pointer(d), (n,), np.int32), carray(as_pointer(s), (n,), np.int32), n
-        )
-    elif code == _U32:
-        _combine(
-            op, carray(as_pointer(d), (n,), np.uint32), carray(as_pointer(s), (n,), np.uint32), n
-        )
-    elif code == _I64 or (code == _U64 and alike):
-        _combine(
-            op, carray(as_pointer(d), (n,), np.int64), carray(as_pointer(s), (n,), np.int64), n
-        )
-    elif code == _U64:
-        _combine(
-            op, carray(as_pointer(d), (n,), np.uint64), carray(as_pointer(s), (n,), np.uint64), n
-        )
-
-
-@jit()
-def _widen(code: int, target: int, source: int, n: int) -> None:
-    d = carray(as_pointer(target), (n,), np.float32)
-    s = carray(as_pointer(source), (n,), np.uint16)
-    if code == _F16:
-        for i in range(n):
-            d[i] = f16_to_f32(s[i])
-    else:
-        for i in range(n):
-            d[i] = bf16_to_f32(s[i])
-
-
-@jit()
-def _round(code: int, target: int, source: int, n: int) -> None:
-    d = carray(as_pointer(target), (n,), np.uint16)
-    s = carray(as_pointer(source), (n,), np.float32)
-    if code == _F16:
-        for i in range(n):
-            d[i] = f32_to_f16(s[i])
-    else:
-        for i in range(n):
-            d[i] = f32_to_bf16(s[i])
-
-
-@jit()
-def _prefetch(address: int, nbytes: int) -> None:
-    for line in range(0, nbytes, _LINE):
-        prefetch_line(address + line)
-
-
-@jit()
-def _combine_piece(
-    code: int, op: int, scratch: int, source: int, size: int, n: int, is_first: bool
+def _combine_block(
+    code: int, op: int, sources: CArray, offset: int, ahead: int, nbytes: int, scratch: int
 ) -> None:
-    """Combine ``n`` elements at ``source`` with the accumulators at ``scratch``; the first are copied."""
-    if is_first:
-        move_bytes(scratch, source, n * size)
-    elif code == _F32:
-        d32 = carray(as_pointer(scratch), (n,), np.float32)
-        _combine(op, d32, carray(as_pointer(source), (n,), np.float32), n)
-    elif code == _F64:
-        d64 = carray(as_pointer(scratch), (n,), np.float64)
-        _combine(op, d64, carray(as_pointer(source), (n,), np.float64), n)
-    else:
-        _combine_integers(code, op, scratch, source, n)
+    """Combine whole steps of all sources, a group of them at a time.
+
+    While a group is read, what comes next is fetched: the same block of the next group, or behind the last
+    group the next block.
+
+    Args:
+        code: Number of the dtype.
+        op: Number of the operation.
+        sources: Addresses.
+        offset: Bytes from the sources' addresses to the block.
+        ahead: Bytes from the sources' addresses to the next block.
+        nbytes: Bytes of the block.
+        scratch: Address of private memory, whose words say all the rest.
+    """
+    table = carray(as_pointer(scratch + _TABLE), (2 * _GROUP,), np.int64)
+    words = carray(as_pointer(scratch + _WORDS), (_N_WORDS,), np.int64)
+    words[_NBYTES], words[_OFFSET] = nbytes, offset
+    for first in range(0, sources.size, _GROUP):
+        count = min(_GROUP, sources.size - first)
+        is_last = first + count == sources.size
+        following = 0 if is_last else first + _GROUP
+        for index in range(count):
+            table[index] = sources[first + index]
+            table[_GROUP + index] = sources[min(following + index, sources.size - 1)]
+        words[_COUNT], words[_AHEAD] = count, ahead if is_last else offset
+        words[_RESUMES], words[_ENDS] = first, is_last
+        combine_steps(code, op, scratch + _WORDS)
 
 
 @jit()
-def _reduce_block(
-    code: int, op: int, sources: CArray, offset: int, size: int, n: int, scratch: int
-) -> int:
-    """Reduce ``n`` elements at byte ``offset`` of every source; return where the result is.
-
-    What is needed next, the same elements of the next source, is far from what was needed last: the
-    processor does not foresee it, and is told.
-    """
-    half = code in (_F16, _BF16)
-    wide = scratch + 4 * BLOCK  # where a 16-bit source is widened to
-    for index in range(sources.size):
-        source = sources[index] + offset
-        following = offset if index + 1 < sources.size else offset + n * size
-        following += sources[(index + 1) % sources.size]
-        for first in range(0, n, _PIECE):
-            count = min(_PIECE, n - first)
-            _prefetch(following + first * size, count * size)
-            if half:
-                target = (scratch if index == 0 else wide) + 4 * first
-                _widen(code, target, source + first * size, count)
-                if index > 0:
-                    d = carray(as_pointer(scratch + 4 * first), (count,), np.float32)
-                    _combine(op, d, carray(as_pointer(target), (count,), np.float32), count)
-            else:
-                begin = first * size
-                _combine_piece(code, op, scratch + begin, source + begin, size, count, index == 0)
-    if op == AVG:
-        if code == _F64:
-            d64 = carray(as_pointer(scratch), (n,), np.float64)
-            for i in range(n):
-                d64[i] /= np.float64(sources.size)
-        else:
-            d32 = carray(as_pointer(scratch), (n,), np.float32)
-            for i in range(n):
-                d32[i] /= np.float32(sources.size)
-    if half:
-        _round(code, scratch + 8 * BLOCK, scratch, n)
-        return scratch + 8 * BLOCK
-    return scratch
+def _combine_tail(
+    code: int, op: int, sources: CArray, offset: int, nbytes: int, scratch: int
+) -> None:
+    """Combine what is less than a step, by copies that are as long as one."""
+    table = carray(as_pointer(scratch + _TABLE), (2 * _GROUP,), np.int64)
+    words = carray(as_pointer(scratch + _WORDS), (_N_WORDS,), np.int64)
+    words[_NBYTES], words[_OFFSET], words[_AHEAD], words[_PAST] = STEP, 0, 0, 0
+    for first in range(0, sources.size, _GROUP):
+        count = min(_GROUP, sources.size - first)
+        for index in range(count):
+            copy = scratch + _TAILS + index * STEP
+            move_bytes(copy, sources[first + index] + offset, nbytes)
+            table[index] = table[_GROUP + index] = copy
+        words[_COUNT], words[_RESUMES] = count, first
+        words[_ENDS] = first + count == sources.size
+        combine_steps(code, op, scratch + _WORDS)
 
 
 @jit()
@@ -236,14 +142,30 @@ def reduce_run(
         scratch: Address of :data:`SCRATCH_BYTES` bytes that nobody else uses, aligned to 64.
         stream: 1: write past the caches, which pays where targets are no sources and large.
     """
+    words = carray(as_pointer(scratch + _WORDS), (_N_WORDS,), np.int64)
+    words[_SOURCES], words[_FOLLOWING] = scratch + _TABLE, scratch + _TABLE + 8 * _GROUP
+    words[_SUMS], words[_MEMBERS] = scratch, sources.size
     for start in range(0, count, BLOCK):
-        n = min(BLOCK, count - start)
-        result = _reduce_block(code, op, sources, start * size, size, n, scratch)
+        begin, nbytes = start * size, min(BLOCK, count - start) * size
+        whole = nbytes // STEP * STEP
+        kept = scratch + _RESULT  # where the result is copied from
+        # A single target gets it from the registers.
+        direct = targets.size == 1 and (stream == 0 or targets[0] & 63 == 0)
+        if whole != 0:
+            ahead = begin if start + BLOCK >= count else begin + nbytes
+            words[_TARGET] = targets[0] + begin if direct else kept
+            words[_PAST] = stream if direct else 0
+            _combine_block(code, op, sources, begin, ahead, whole, scratch)
+        if whole != nbytes:
+            words[_TARGET] = kept + whole
+            _combine_tail(code, op, sources, begin + whole, nbytes - whole, scratch)
+        done = whole if direct else 0
         for index in range(targets.size):
+            target = targets[index] + begin + done
             if stream != 0:
-                stream_bytes(targets[index] + start * size, result, n * size)
+                stream_bytes(target, kept + done, nbytes - done)
             else:
-                move_bytes(targets[index] + start * size, result, n * size)
+                move_bytes(target, kept + done, nbytes - done)
     if stream != 0:
         fence()
 

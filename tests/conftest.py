@@ -6,20 +6,54 @@ import signal
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import is_hypothesis_test, settings
 
 from emu.comm.layout import Layout
 from emu.comm.link_model import Link
 from emu.comm.memory.heap import register
 from emu.comm.memory.segment import Segment
+from emu.comm.process import serving
 from emu.comm.world.linked import make_world
 from emu.comm.world.world import World
 from emu.kernels.core.environment import usable_cores
 
+QUICK = "not slow"
+"""The expression of marks of `make test`."""
 
-def pytest_configure() -> None:
-    """Let Ctrl-C reach what tests start: background jobs of a shell ignore it, and so do children."""
+FEWEST_EXAMPLES = 10
+"""Of a test that makes its examples itself; the quick run makes a quarter of them, but not fewer than these."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Prepare this process for what tests start.
+
+    Ctrl-C shall reach it: background jobs of a shell ignore it, and so do children. And PEs import the test's
+    file: what all test files import is loaded once, in the process that PEs are forked from.
+    """
+    config.addinivalue_line(
+        "markers", "random: makes examples itself, in `make test` a quarter of them"
+    )
+    serving.MODULES.extend(("pytest", "hypothesis"))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that make examples themselves, and let them make fewer in the quick run."""
+    functions = {}
+    for item in items:
+        test = getattr(item, "obj", None)
+        if is_hypothesis_test(test):
+            item.add_marker("random")
+            functions[test.__module__, test.__qualname__] = getattr(test, "__func__", test)
+    if config.option.markexpr != QUICK:
+        return
+    for function in functions.values():
+        # Hypothesis has no public way to change what a decorator has set; its own plugin reads this, too.
+        chosen = getattr(function, "_hypothesis_internal_use_settings", None)
+        if chosen is not None:
+            fewer = min(chosen.max_examples, max(FEWEST_EXAMPLES, chosen.max_examples // 4))
+            function._hypothesis_internal_use_settings = settings(chosen, max_examples=fewer)
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -1,8 +1,8 @@
 """Shardy itself, as it is in jaxlib: reads requests, one a line, and writes the seconds each took.
 
 Started with a file of MLIR text. A request is ``[task, passes, calls]`` in JSON: "parse" and "print" with
-``passes`` empty, "round trip" (parse, which verifies, and print), or "run", which is given a fresh module
-for each call and counts the passes only.
+``passes`` empty, "round trip" (parse, which verifies, and print), "round trip with locations", or "run",
+which is given a fresh module for each call and counts the passes only. Seconds are the processor's.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ def task(name: str, passes: str, text: str) -> tuple[Callable[[], Any], Callable
         "parse": lambda _: ir.Module.parse(text),
         "print": lambda _: str(module),
         "round trip": lambda _: str(ir.Module.parse(text)),
+        "round trip with locations": lambda _: ir.Module.parse(text).operation.get_asm(
+            enable_debug_info=True
+        ),
     }
     return lambda: None, calls[name]
 
@@ -54,9 +57,9 @@ def main() -> None:
             spent = 0.0
             for _ in range(calls):
                 given = prepare()
-                start = time.perf_counter()
+                start = time.process_time()
                 result = call(given)
-                spent += time.perf_counter() - start
+                spent += time.process_time() - start
                 del result, given
             print(spent, flush=True)
 

@@ -39,9 +39,9 @@ class Model:
     results: Any
 
 
-def transformer(_mesh: Mesh, small: bool) -> Model:
+def transformer(_mesh: Mesh, small: bool, layers: int = LAYERS) -> Model:
     """One step of Adam on the cross entropy of a transformer, sharded as Megatron does."""
-    layers, batch, length = (1, 4, 16) if small else (LAYERS, BATCH, LENGTH)
+    layers, batch, length = (1, 4, 16) if small else (layers, BATCH, LENGTH)
     rng = np.random.default_rng(0)
 
     def weight(*shape: int) -> np.ndarray:

@@ -19,7 +19,32 @@ from rows.measure import Bench, Clock, Goal, Outcome, Settings, duel, typical
 from rows.sdy_programs import mlp, transformer
 from rows.team import PEERS, TeamError, environment
 
-PROGRAMS: dict[str, Callable[[int], str]] = {"mlp": mlp, "transformer": transformer}
+STEP, STEP_WITH_LOCATIONS = "train step", "train step with locations"
+
+
+def _lowered(layers: int, *options: str) -> str:
+    """Return a training step of a transformer as JAX lowers it.
+
+    Raises:
+        TeamError: JAX is not installed, or fails.
+    """
+    python = jax_python()
+    if python is None:
+        raise TeamError("JAX is not installed")
+    command = [python, str(PEERS / "sdy_lower.py"), str(layers), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
+    if done.returncode:
+        raise TeamError((done.stderr.strip().splitlines() or ["no message"])[-1])
+    return done.stdout
+
+
+PROGRAMS: dict[str, Callable[[int], str]] = {
+    "mlp": mlp,
+    "transformer": transformer,
+    # Of as many layers, not operations.
+    STEP: _lowered,
+    STEP_WITH_LOCATIONS: lambda layers: _lowered(layers, "locations"),
+}
 PIPELINE = "sdy-propagation-pipeline"
 RULES = "func.func(sdy-populate-op-sharding-rules)"
 PRIORITIES = "sdy-user-priority-propagate"
@@ -27,7 +52,7 @@ _QUICK = 140  # operations in a smoke run
 _LONG = 5000  # from here on a call is a round
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def text_of(program: str, ops: int) -> str:
     return PROGRAMS[program](ops)
 
@@ -39,6 +64,7 @@ def count(module: Any) -> int:
 def task(name: str, passes: str, text: str) -> tuple[Callable[[], Any], Callable[[Any], object]]:
     """Return what comes before each call and is not counted, and the call."""
     import emu.sdy
+    from emu.mlir import to_text
 
     if name == "run":
         return lambda: emu.sdy.parse(text), lambda module: emu.sdy.run_passes(module, passes)
@@ -49,6 +75,7 @@ def task(name: str, passes: str, text: str) -> tuple[Callable[[], Any], Callable
         "parse": lambda _: emu.sdy.parse(text),
         "print": lambda _: str(module),
         "round trip": lambda _: str(emu.sdy.parse(text)),
+        "round trip with locations": lambda _: to_text(emu.sdy.parse(text), locations=True),
         "pickle": lambda _: pickle.dumps(module),
         "unpickle": pickle.loads,
         "explain": lambda _: emu.sdy.explain(module),
@@ -64,9 +91,9 @@ def clock_of(name: str, passes: str, text: str) -> Clock:
         spent = 0.0
         for _ in range(calls):
             given = prepare()
-            start = time.perf_counter()
+            start = time.process_time()
             result = call(given)
-            spent += time.perf_counter() - start
+            spent += time.process_time() - start
             del result, given
         return spent
 
@@ -160,7 +187,8 @@ def _beside_shardy(
 ) -> Outcome:
     import emu.sdy
 
-    text = text_of(program, _QUICK if settings.quick else ops)
+    is_lowered = PROGRAMS[program] not in (mlp, transformer)
+    text = text_of(program, (1 if is_lowered else _QUICK) if settings.quick else ops)
     found = _measure(settings, name, passes, text, ops)
     each = count(emu.sdy.parse(text)) if per_op else 1
     ours, theirs = (t and t / each for t in (found.ours, found.theirs))
@@ -207,6 +235,33 @@ def _whole(program: str, goal: Goal, *sizes: int) -> list[Bench]:
     ]
 
 
+def _lowered_rows(layers: int) -> list[Bench]:
+    """Text and pipeline of a program as JAX writes it."""
+
+    def row(case: str, unit: str, name: str, program: str = STEP, passes: str = "") -> Bench:
+        run = partial(
+            _beside_shardy,
+            name=name,
+            passes=passes,
+            program=program,
+            ops=layers,
+            per_op=unit == "us",
+        )
+        called = f"sdy/{case}, train step of {layers} layers"
+        return Bench(called, "Shardy in C++", unit, Goal(ratio=0.35), run)
+
+    return [
+        row("parse, verify and print", "us", "round trip"),
+        row(
+            "parse, verify and print with locations",
+            "us",
+            "round trip with locations",
+            STEP_WITH_LOCATIONS,
+        ),
+        row("propagation pipeline", "s", "run", STEP_WITH_LOCATIONS, PIPELINE),
+    ]
+
+
 def _startup(settings: Settings, arguments: list[str]) -> Outcome:
     """Run a fresh process each time, with bytecode on disk as where emu is installed."""
     found = []
@@ -237,6 +292,8 @@ ROWS = [
     *_whole("mlp", Goal(at_most=20.0), 14_000),
     *_whole("transformer", Goal(at_most=2.0), 1400),
     *_whole("transformer", Goal(at_most=20.0), 14_000),
+    *_lowered_rows(4),
+    *_lowered_rows(12),
     Bench("sdy/pickle, 1400 operations", "-", "ms", Goal(), partial(_ours, name="pickle")),
     Bench("sdy/unpickle, 1400 operations", "-", "ms", Goal(), partial(_ours, name="unpickle")),
     Bench(

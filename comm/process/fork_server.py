@@ -28,12 +28,9 @@ class ForkServer:
 
     def __init__(self, preload: Sequence[str]) -> None:
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(
-            ["emu.comm.process.preload", *preload, "emu.comm.process.settle"]
-        )
         resource_tracker.ensure_running()  # first: it unblocks SIGINT
         with _no_interrupt():  # a Ctrl-C while it loads is the launcher's; PEs ignore it anyway
-            serving.ensure_running()
+            serving.ensure_running(preload)
         self.pid = serving.server_pid()
 
     def pipe(self) -> tuple[Any, Any]:

@@ -275,7 +275,7 @@ class Launch:
             if kind == "result":
                 self._receive(pe)
             elif kind == "reply":
-                self._receive_reply(pe)
+                self._receive_reply(pe, is_there=True)
             elif kind == "end":
                 self._receive_reply(pe)  # the messages may be there still
                 self._receive(pe)
@@ -283,8 +283,14 @@ class Launch:
             else:
                 self._output.read(key)
 
-    def _receive_reply(self, pe: int) -> None:
-        """Receive what a PE has sent through its channel, if it has one."""
+    def _receive_reply(self, pe: int, *, is_there: bool = False) -> None:
+        """Receive what a PE has sent through its channel, if it has one.
+
+        Args:
+            pe: The PE.
+            is_there: Whether a message, or the channel's end, is known to be there: then nobody needs to ask,
+                which takes longer than to receive. Default: False.
+        """
 
     def _receive(self, pe: int) -> None:
         source = self._connections[pe]
@@ -488,10 +494,13 @@ def _how_it_died(exitcode: int | None, free_bytes: int) -> str:
 
 
 def _allow_descriptors(n_pes: int) -> None:
-    """Raise the soft limit of open files if this many PEs need it."""
+    """Raise the soft limit of open files if this many PEs need it, beside what is open already."""
     import resource
 
-    needed = 8 * n_pes + 128
+    there = 0
+    with contextlib.suppress(OSError):  # without procfs: sessions may have many
+        there = len(os.listdir("/proc/self/fd"))
+    needed = 8 * n_pes + 128 + there
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < needed:
         wanted = needed if hard == resource.RLIM_INFINITY else min(needed, hard)

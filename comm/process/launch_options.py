@@ -47,8 +47,9 @@ class LaunchOptions:
     models. Default: None, as fast as memory is."""
 
     preload: Sequence[str] = ()
-    """Modules that are imported once for all PEs rather than in each. Only the first launch of a process looks
-    at it; modules that cannot be imported are left out. Default: none."""
+    """Modules that are imported once for all PEs rather than in each, in the process that PEs are forked from:
+    it starts anew for modules that it lacks, unless PEs of another launch run. Modules that cannot be imported
+    are left out. Default: none."""
 
     stdin: int | str = NONE
     """Number of the PE that gets this process's standard input, or ``"all"`` for a copy to each. Default:

@@ -7,7 +7,8 @@ has been removed, through a descriptor of the file that it was; so the folder li
 milliseconds in which the server is started.
 
 A server that was started before kernels were compiled lacks them, and each PE forked from it loads them
-again. After a launch that compiled something the next one gets a fresh server.
+again. After a launch that compiled something the next one gets a fresh server. So does a launch that names
+modules to be loaded which the server has not; the fresh one loads those of earlier launches too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from multiprocessing import connection, forkserver, process
 from typing import Any
 
@@ -29,6 +30,11 @@ _launches = 0
 _outdated = False
 _replaced: list[int] = []
 """Processes of earlier servers."""
+_loaded: tuple[str, ...] = ()
+"""Modules that launches have named and the running server has loaded."""
+
+MODULES = ["emu.comm.process.preload"]
+"""Modules that every server loads."""
 
 
 @contextlib.contextmanager
@@ -51,10 +57,22 @@ def note_compiled() -> None:
         _outdated = True
 
 
-def ensure_running() -> None:
-    """Start a fork server unless one is running that has all kernels compiled by the last launch."""
+def ensure_running(preload: Sequence[str] = ()) -> None:
+    """Start a fork server unless one is running that has all kernels compiled by the last launch.
+
+    Args:
+        preload: Modules that it shall load, too.
+    """
+    global _loaded
     with _lock:
-        _replace_outdated()
+        if not _is_alive():
+            _loaded = ()  # one of them may be why it ended
+        wanted = tuple(dict.fromkeys((*_loaded, *preload)))
+        if _outdated or wanted != _loaded:
+            _replace()
+        if not _is_alive():
+            forkserver.set_forkserver_preload([*MODULES, *wanted, "emu.comm.process.settle"])
+            _loaded = wanted
         with _folder_for_the_socket() as folder, _path_of_this_process():
             forkserver.ensure_running()
             if folder is not None:
@@ -119,10 +137,24 @@ def _server() -> Any:
     return vars(forkserver)["_forkserver"]
 
 
-def _replace_outdated() -> None:
+def _is_alive() -> bool:
+    """Return whether a server runs; leave its exit status to multiprocessing, which asks for it itself."""
+    pid = _server()._forkserver_pid
+    if pid is None:
+        return False
+    if not hasattr(os, "waitid"):
+        return True
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+    except ChildProcessError:
+        return False
+
+
+def _replace() -> None:
+    """End the server, unless processes of it run: their exit statuses would be lost."""
     global _outdated
-    if not _outdated or _launches > 1 or multiprocessing.active_children():
-        return  # to end while processes are served would lose their exit statuses
+    if _launches > 1 or multiprocessing.active_children():
+        return
     _outdated = False
     server = _server()
     if server._forkserver_pid is not None:
@@ -135,6 +167,24 @@ def _replace_outdated() -> None:
             if os.waitpid(pid, os.WNOHANG) == (0, 0):
                 continue
         _replaced.remove(pid)
+
+
+def _after_fork() -> None:
+    """Forget the server and its processes in a copy of this process: they are children of the original."""
+    global _lock, _launches
+    _lock = threading.RLock()  # another thread may have held it
+    _launches = 0
+    _replaced.clear()
+    vars(process)["_children"].clear()  # multiprocessing would wait for them at the end
+    server = _server()
+    if server._forkserver_pid is not None:
+        server._lock = threading.RLock()
+        os.close(server._forkserver_alive_fd)
+        server._forkserver_address = server._forkserver_alive_fd = server._forkserver_pid = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 _descriptors: dict[str, int] = {}

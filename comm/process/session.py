@@ -53,13 +53,15 @@ class _Staying(Launch):
         self._selector.register(mine, selectors.EVENT_READ, ("reply", pe))
         return theirs
 
-    def _receive_reply(self, pe: int) -> None:
+    def _receive_reply(self, pe: int, *, is_there: bool = False) -> None:
         channel = self.channels[pe]
         if channel.closed:
             return
         with contextlib.suppress(EOFError, OSError):
-            while channel.poll():
+            while is_there or channel.poll():
                 self.replies[pe] = pickle.loads(channel.recv_bytes())
+                if is_there:  # if there are more, the selector tells again
+                    return
             return
         self._close_channel(pe)
 
@@ -152,13 +154,14 @@ class Session:
         world.load = packed
         self.n_pes = n_pes
         self.segment = world._segment
+        self._owner = os.getpid()
         self._lock = threading.RLock()
         self._world = world
         self._launching = serving.launching()
         self._launching.__enter__()
         self._is_open = True
         # Python waits for child processes at its end: they must have been told to end before.
-        self._finalizer = weakref.finalize(self, _abandon, world, self._launching, os.getpid())
+        self._finalizer = weakref.finalize(self, _abandon, world, self._launching, self._owner)
         self._finalizer.atexit = False
         _open.add(self)
         with self._closing_after_errors():
@@ -185,10 +188,12 @@ class Session:
             Their replies, in PE order.
 
         Raises:
-            CommError: The session is closed.
+            CommError: The session is closed, or another process's.
             ExceptionGroup: As of ``emu.launch``; the session is closed then.
             KeyboardInterrupt: Ctrl-C; all PEs were stopped.
         """
+        if os.getpid() != self._owner:
+            raise CommError("the session must be of this process, but it was started before a fork")
         with self._lock:
             if not self._is_open:
                 raise CommError("the session must be open, but it is closed")
@@ -210,7 +215,9 @@ class Session:
             raise
 
     def close(self) -> None:
-        """End the PEs; a second call does nothing."""
+        """End the PEs; a second call does nothing, nor does one in a copy of the process made by a fork."""
+        if os.getpid() != self._owner:
+            return
         with self._lock:
             if not self._is_open:
                 return

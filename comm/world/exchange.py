@@ -75,6 +75,7 @@ _TAG, _PARITY, _ROUNDS, _OPENING = map(field, ("tag", "parity", "rounds", "openi
 _SYNC, _STREAM, _REDUCES = map(field, ("sync", "stream", "reduces"))
 _STAGE, _STAGES, _ROWS, _N_ROWS = map(field, ("stage", "stages", "rows", "n_rows"))
 _ITEMSIZE, _DELIVERY = map(field, ("itemsize", "delivery"))  # and what lies between them
+_COUNT = field("count")
 _OWN = 4  # of a row of STAGE
 
 
@@ -278,6 +279,8 @@ class Exchange:
         inputs, outputs = table[:, IN], table[:, OUT]
         pushes = sliced and bool((outputs >= 0).all())
         direct = bool((inputs >= 0).any())
+        if mode == ROWS and bool((inputs >= 0).all()):  # no slot limits a round: one is enough
+            plan[_COUNT] = count = max(total, 1)
         members = self._staged_members[mode].copy()
         members[group.my_pe, :2] = data + group.my_pe * row_bytes, 0
         if direct:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, NoReturn, Protocol, TypeVar
 
 from emu.mlir.attributes import Attribute, DictAttr
-from emu.mlir.diagnostics import FileLoc, Location
+from emu.mlir.diagnostics import Location, Place
 from emu.mlir.ir import Block, BlockArgument, Operation, Region, Value
 from emu.mlir.types import FunctionType, Type
 
@@ -31,7 +31,7 @@ class Operand(NamedTuple):
     place: int
 
 
-Argument = tuple[Operand, Type, "dict[str, Attribute] | None", Location]
+Argument = tuple[Operand, Type, "dict[str, Attribute] | None", Location | Place]
 """An argument of a region: name, type, attributes and location."""
 
 
@@ -45,14 +45,14 @@ class OpParser(Protocol):
     # Errors and locations
 
     @property
-    def op_location(self) -> FileLoc:
-        """Location of the operation's name."""
+    def op_place(self) -> Place:
+        """Place of the operation's name."""
 
-    def here(self) -> FileLoc:
-        """Return the location of the next token."""
+    def here(self) -> Place:
+        """Return the place of the next token."""
 
-    def error(self, message: str, at: FileLoc | int | None = None) -> NoReturn:
-        """Raise an error about the form, at the next token or at a location or offset."""
+    def error(self, message: str, at: Place | int | None = None) -> NoReturn:
+        """Raise an error about the form, at the next token or at a place or offset."""
 
     def in_operation(self, message: str) -> str:
         """Return a message with the operation in front whose form is being read."""
@@ -148,7 +148,7 @@ class OpParser(Protocol):
         """Return the value that a name stands for; one that is not yet defined is made up."""
 
     def resolve_all(
-        self, operands: Sequence[Operand], types: Sequence[Type], at: FileLoc | None = None
+        self, operands: Sequence[Operand], types: Sequence[Type], at: Place | None = None
     ) -> list[Value]:
         """Return the values of names; an error about their number is reported at ``at``."""
 

@@ -83,6 +83,12 @@ Place = tuple[HasPlaces, int]
 """A text and an offset: a location that nobody has asked for yet."""
 
 
+def located(place: Place) -> Location:
+    """Return the location of a place."""
+    text, offset = place
+    return text.location(offset)
+
+
 def fused(locations: Iterable[Location]) -> Location:
     """Return the location of something that comes from several places.
 

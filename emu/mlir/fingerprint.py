@@ -79,7 +79,10 @@ class _Numbers:
         number = self._places.get(id(location))
         if number is None:
             parts: list[object] = [type(location).__name__]
-            for name in _fields(type(location)):  # type: ignore[arg-type]  # mypy: its __hash__ is taken for the class's
+            kind: type = type(
+                location
+            )  # as any class: mypy takes a Location's hash for its class's
+            for name in _fields(kind):
                 value = getattr(location, name)
                 if isinstance(value, Location):
                     parts.append(self._place(value))
@@ -126,5 +129,5 @@ class _Numbers:
 
 
 @cache
-def _fields(kind: type[Location]) -> tuple[str, ...]:
+def _fields(kind: type) -> tuple[str, ...]:
     return tuple(each.name for each in fields(kind))

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from emu.mlir.assembly import Operand, OpParser, OpPrinter
 from emu.mlir.attributes import Attribute, IntegerAttr, StringAttr
-from emu.mlir.diagnostics import FileLoc
+from emu.mlir.diagnostics import Place
 from emu.mlir.ir import Operation, Region
 from emu.mlir.registry import definition
 from emu.mlir.types import FunctionType, IntegerType, TupleType, Type
@@ -44,7 +44,7 @@ class Draft:
     properties: dict[str, Attribute] = field(default_factory=dict)
     attributes: dict[str, Attribute] = field(default_factory=dict)
     regions: list[Region] = field(default_factory=list)
-    place: FileLoc | None = None
+    place: Place | None = None
 
     def take(self, attributes: Mapping[str, Attribute]) -> None:
         """Sort a dictionary's entries into inherent and discardable ones."""
@@ -66,7 +66,7 @@ class Draft:
             properties=self.properties,
             attributes=self.attributes,
             regions=self.regions,
-            location=p.op_location,
+            location=p.op_place,
         )
 
 
@@ -259,7 +259,7 @@ class TypePiece(Piece):
             self.read_short(p, draft, first)
 
     def read_function(
-        self, p: OpParser, draft: Draft, signature: FunctionType, place: FileLoc
+        self, p: OpParser, draft: Draft, signature: FunctionType, place: Place
     ) -> None:
         """Take ``(…) -> …``, which must have as many types as there are operands."""
         count, expected = len(draft.operands), len(signature.inputs)

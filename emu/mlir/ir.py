@@ -21,9 +21,30 @@ from emu.mlir.types import Type
 
 Use = tuple["Operation", int]
 """An operation and the index of its operand."""
+_Where = Location | Place
 
 _STRIDE = 1 << 32
 """Distance between the order numbers of appended operations: room for later insertions."""
+
+
+class Located:
+    """Base of what has a location, in a slot of its own."""
+
+    __slots__ = ()
+    _location: _Where
+
+    @property
+    def location(self) -> Location:
+        """Where it comes from."""
+        # Most are never asked for, and line and column cost more than the rest of the operation.
+        if isinstance(self._location, tuple):
+            text, offset = self._location
+            self._location = text.location(offset)  # type: ignore[misc]  # a slot of those below
+        return self._location
+
+    @location.setter
+    def location(self, location: Location) -> None:
+        self._location = location  # type: ignore[misc]  # likewise
 
 
 class Value:
@@ -108,16 +129,16 @@ class OpResult(Value):
         return self.owner.parent
 
 
-class BlockArgument(Value):
+class BlockArgument(Value, Located):
     """An argument of a block."""
 
-    __slots__ = ("index", "location", "owner")
+    __slots__ = ("_location", "index", "owner")
 
-    def __init__(self, type_: Type, owner: Block, index: int, location: Location = UNKNOWN) -> None:
+    def __init__(self, type_: Type, owner: Block, index: int, location: _Where = UNKNOWN) -> None:
         super().__init__(type_)
         self.owner = owner
         self.index = index
-        self.location = location
+        self._location = location
 
     @property
     def parent_block(self) -> Block:
@@ -125,7 +146,7 @@ class BlockArgument(Value):
         return self.owner
 
 
-class Operation:
+class Operation(Located):
     """An operation; modules and functions are operations too.
 
     Attributes:
@@ -175,7 +196,7 @@ class Operation:
         attributes: Mapping[str, Attribute] | None = None,
         regions: Iterable[Region] = (),
         successors: Iterable[Block] = (),
-        location: Location | Place = UNKNOWN,
+        location: _Where = UNKNOWN,
     ) -> None:
         self.name = name
         self._location = location
@@ -197,19 +218,6 @@ class Operation:
         self._operands = list(operands)
         for index, value in enumerate(self._operands):
             value._uses[self, index] = None
-
-    @property
-    def location(self) -> Location:
-        """Where it comes from."""
-        # Most are never asked for, and line and column cost more than the rest of the operation.
-        if isinstance(self._location, tuple):
-            text, offset = self._location
-            self._location = text.location(offset)
-        return self._location
-
-    @location.setter
-    def location(self, location: Location) -> None:
-        self._location = location
 
     # Operands
 
@@ -296,13 +304,9 @@ class Operation:
 
     def ancestor(self, *names: str) -> Operation | None:
         """Return the nearest operation of one of these names around it, or None."""
-        op: Operation | None = self
-        while op is not None:
-            block = op.parent
-            region = block.parent if block is not None else None
-            op = region.parent if region is not None else None
-            if op is not None and op.name in names:
-                break
+        op = self.parent_op
+        while op is not None and op.name not in names:
+            op = op.parent_op
         return op
 
     @property
@@ -436,12 +440,11 @@ class Block:
         for type_ in argument_types:
             self.add_argument(type_)
 
-    def add_argument(self, type_: Type, location: Location = UNKNOWN) -> BlockArgument:
+    def add_argument(self, type_: Type, location: _Where = UNKNOWN) -> BlockArgument:
         """Append an argument; return it."""
-        argument = BlockArgument(type_, self, len(self.arguments), location)
-        self.arguments.append(argument)
+        self.arguments.append(BlockArgument(type_, self, len(self.arguments), location))
         self._note_change()
-        return argument
+        return self.arguments[-1]
 
     def erase_argument(self, index: int) -> None:
         """Remove an argument that nothing uses."""
@@ -582,7 +585,7 @@ class Region:
         for block in self.blocks:
             new = blocks[block] = copy.add_block()
             for argument in block.arguments:
-                mapping[argument] = new.add_argument(argument.type, argument.location)
+                mapping[argument] = new.add_argument(argument.type, argument._location)
         for block in self.blocks:
             for op in block:
                 blocks[block].append(op.clone(mapping))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emu.mlir.arguments import check, check_flag, check_text
-from emu.mlir.diagnostics import Diagnostic, Diagnostics, MlirError, Severity
+from emu.mlir.diagnostics import Diagnostic, Diagnostics, MlirError, Severity, located
 from emu.mlir.gc_pause import paused_collection
 from emu.mlir.ir import Operation, Value
 from emu.mlir.registry import load_dialects
@@ -86,7 +86,7 @@ def _read(
             message = "regions, types or attributes are nested too deeply"
         except MemoryError:
             message = "text is too large for the memory"
-        place = source.location(0) if parser is None else parser.here()
+        place = source.location(0) if parser is None else located(parser.here())
         raise _error([Diagnostic(Severity.ERROR, place, message)], source)
 
 

@@ -100,7 +100,7 @@ class _Precision(Piece):
 # Shapes
 
 
-def _dot_general_shape(op: Operation) -> Shape:
+def dot_general_shape(op: Operation) -> Shape:
     """Return the shape of a ``dot_general``."""
     left, right = operand_tensor(op), operand_tensor(op, 1)
     numbers = op.properties["dot_dimension_numbers"]
@@ -167,7 +167,7 @@ define_ops(
     OpSpec(
         name="stablehlo.dot_general",
         pieces=(" ", Operands(2), ", ", _DotNumbers(), _Precision(algorithm=True), *_END),
-        check=check_result_shape(_dot_general_shape),
+        check=check_result_shape(dot_general_shape),
         pure=True,
     ),
     OpSpec(

@@ -57,7 +57,7 @@ def _parse_while(p: OpParser) -> Operation:
         properties=draft.properties,
         attributes=draft.attributes,
         regions=draft.regions,
-        location=p.op_location,
+        location=p.op_place,
     )
 
 

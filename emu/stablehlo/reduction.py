@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emu.mlir.assembly import Argument, Operand, OpParser, OpPrinter
-from emu.mlir.diagnostics import Location
+from emu.mlir.diagnostics import Place
 from emu.mlir.forms import Draft
 from emu.mlir.ir import Block, Operation, Region
 from emu.mlir.types import TensorType, Type, UnrankedTensorType
@@ -91,12 +91,12 @@ def _read_reducer_arguments(p: OpParser) -> list[Argument]:
     return [pair[0] for pair in pairs] + [pair[1] for pair in pairs]
 
 
-def _applied_region(name: str, type_: Type, location: Location) -> Region:
+def _applied_region(name: str, type_: Type, place: Place) -> Region:
     """Make the region of a reduce that is written with ``applies``."""
     block = Block()
-    arguments = [block.add_argument(type_, location) for _ in range(2)]
-    inner = block.append(Operation(name, arguments, [type_], location=location))
-    block.append(Operation("stablehlo.return", inner.results, location=location))
+    arguments = [block.add_argument(type_, place) for _ in range(2)]
+    inner = block.append(Operation(name, arguments, [type_], location=place))
+    block.append(Operation("stablehlo.return", inner.results, location=place))
     return Region([block])
 
 

@@ -34,12 +34,19 @@ def move_bytes(builder: IrBuilder, target: IrValue, source: IrValue, count: IrVa
     builder.call(function, [*pointers, count])
 
 
-def emit_prefetch(builder: IrBuilder, address: IrValue, write: bool) -> None:
-    """Emit the instruction that fetches the cache line of an address (an LLVM ``i64``)."""
+def emit_prefetch(builder: IrBuilder, address: IrValue, write: bool, closeness: int = 3) -> None:
+    """Emit the instruction that fetches the cache line of an address (an LLVM ``i64``).
+
+    Args:
+        builder: What builds the code.
+        address: Any address.
+        write: Whether it is about to be written.
+        closeness: 3 for the first-level cache, 2 for the second. Default: 3.
+    """
     i32 = ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32])
     function = builder.module.declare_intrinsic("llvm.prefetch", [cgutils.voidptr_t], kind)
-    hints = [ir.Constant(i32, n) for n in (int(write), 3, 1)]  # keep it close; data
+    hints = [ir.Constant(i32, n) for n in (int(write), closeness, 1)]  # 1: data
     builder.call(function, [builder.inttoptr(address, cgutils.voidptr_t), *hints])
 
 

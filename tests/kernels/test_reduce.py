@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import platform
+import subprocess
+import sys
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,6 +60,13 @@ def assert_same(actual: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_array_equal(actual, expected)
 
 
+def aligned_array(size: int, dtype: np.dtype[Any], shift: int) -> np.ndarray:
+    """Make an array that begins ``shift`` elements behind a cache line."""
+    memory = np.full((size + shift) * dtype.itemsize + 64, 0x5A, np.uint8)
+    start = -memory.ctypes.data % 64 + shift * dtype.itemsize
+    return memory[start : start + size * dtype.itemsize].view(dtype)
+
+
 def run(op: str, arrays: np.ndarray, targets: list[np.ndarray], stream: int = 0) -> None:
     dtype = arrays.dtype
     sources = np.array([row.ctypes.data for row in arrays], np.int64)
@@ -65,17 +78,26 @@ def run(op: str, arrays: np.ndarray, targets: list[np.ndarray], stream: int = 0)
 @pytest.mark.parametrize(("op", "dtype"), CASES, ids=lambda x: str(x))
 @settings(deadline=None, max_examples=12)
 @given(
-    members=st.integers(1, 9),
-    count=st.one_of(st.integers(0, 70), st.integers(BLOCK - 2, 2 * BLOCK + 3)),
+    members=st.integers(1, 18),
+    count=st.one_of(st.integers(0, 200), st.integers(BLOCK - 2, 2 * BLOCK + 3)),
     seed=st.integers(0, 999),
     stream=st.integers(0, 1),
+    n_targets=st.integers(1, 2),
+    shift=st.sampled_from([0, 1, 64]),
 )
 def test_against_numpy(
-    op: str, dtype: np.dtype[Any], members: int, count: int, seed: int, stream: int
+    op: str,
+    dtype: np.dtype[Any],
+    members: int,
+    count: int,
+    seed: int,
+    stream: int,
+    n_targets: int,
+    shift: int,
 ) -> None:
     arrays = values(np.random.default_rng(seed), (members, count), dtype)
     before = arrays.copy()
-    targets = [values(np.random.default_rng(1), (count + 1,), dtype) for _ in range(2)]
+    targets = [aligned_array(count + 1, dtype, shift) for _ in range(n_targets)]
     last = targets[0][-1:].tobytes()
     run(op, arrays, targets, stream)
     for target in targets:
@@ -84,11 +106,50 @@ def test_against_numpy(
     assert arrays.tobytes() == before.tobytes()
 
 
-def test_a_target_may_be_a_source() -> None:
-    arrays = values(np.random.default_rng(0), (3, 3 * BLOCK + 5), np.dtype(np.float32))
-    expected = reference("sum", arrays)
-    run("sum", arrays, [arrays[1]])
-    assert_same(arrays[1], expected)
+@pytest.mark.parametrize("members", [3, 11])
+def test_a_target_may_be_a_source(members: int) -> None:
+    for place in {0, 1, members - 1}:
+        arrays = values(np.random.default_rng(0), (members, 3 * BLOCK + 5), np.dtype(np.float32))
+        expected = reference("sum", arrays)
+        run("sum", arrays, [arrays[place]])
+        assert_same(arrays[place], expected)
+
+
+def digest() -> str:
+    """Return a digest of reductions of every operation and dtype."""
+    found = hashlib.sha256()
+    for op, dtype in CASES:
+        arrays = values(np.random.default_rng(3), (11, BLOCK + 77), dtype)
+        out = np.empty(BLOCK + 77, dtype)
+        run(op, arrays, [out])
+        if dtype == BFLOAT16 or dtype.kind == "f":
+            out[np.isnan(out.astype(np.float32))] = 0  # which NaN it is, nobody says
+        found.update(out.tobytes())
+    return found.hexdigest()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="names CPUs of x86-64")
+def test_the_same_bits_without_the_widest_vectors() -> None:
+    info = Path("/proc/cpuinfo")
+    if not info.exists() or "avx2" not in info.read_text("utf-8"):
+        pytest.skip("this CPU has no AVX2")
+    code = "import runpy, sys; print(runpy.run_path(sys.argv[1])['digest']())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, __file__],
+        env={
+            **os.environ,
+            "NUMBA_CPU_NAME": "x86-64-v3",
+            "NUMBA_CPU_FEATURES": "+sse4.2,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+popcnt,+lzcnt,+movbe",
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        },
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.strip() == digest()
 
 
 def test_integers_wrap() -> None:

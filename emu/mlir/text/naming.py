@@ -113,7 +113,8 @@ class Names:
             self.values[result] = f"{text}#{index}"
 
     def _unique(self, name: str) -> str:
-        name = _NOT_IN_NAMES.sub("_", name)
+        if not name.isidentifier() or not name.isascii():  # most are
+            name = _NOT_IN_NAMES.sub("_", name)
         # The counter is shared by all names, as in MLIR: %c, %c_0, %cst, %cst_1.
         if name in self._used:
             while True:

@@ -15,12 +15,12 @@ from typing import NoReturn
 
 from emu.mlir.assembly import Argument, Operand
 from emu.mlir.attributes import Attribute
-from emu.mlir.diagnostics import UNKNOWN, Diagnostic, FileLoc, MlirError, Severity
+from emu.mlir.diagnostics import UNKNOWN, Diagnostic, FileLoc, MlirError, Place, Severity
 from emu.mlir.ir import Block, Operation, Region, Value
 from emu.mlir.registry import definition, is_defined, known_dialects
 from emu.mlir.text.attribute_parser import AttributeParser
 from emu.mlir.text.lexer import SourceText, is_line, render_all
-from emu.mlir.text.scopes import Located, PendingLocation, Scopes
+from emu.mlir.text.scopes import PendingLocation, Scopes, StandIn
 from emu.mlir.text.similar_lines import Line, SimilarLines, split_line
 from emu.mlir.text.token_reader import TokenReader
 from emu.mlir.types import FunctionType, Type
@@ -95,12 +95,12 @@ class ModuleParser:
         return set[Operation]().union(*(each.made for each in self._similar.values()))
 
     @property
-    def op_location(self) -> FileLoc:
-        """Location of the operation's name."""
-        return self._reader.source.location(self._op_start)
+    def op_place(self) -> Place:
+        """Place of the operation's name."""
+        return self._reader.source, self._op_start
 
     def resolve_all(
-        self, operands: Sequence[Operand], types: Sequence[Type], at: FileLoc | None = None
+        self, operands: Sequence[Operand], types: Sequence[Type], at: Place | None = None
     ) -> list[Value]:
         """Return the values that names stand for.
 
@@ -130,13 +130,13 @@ class ModuleParser:
         reader.expect(":")
         type_ = self.type()
         attributes = self.optional_attr_dict() if reader.peek("{") else None
-        holder = Located(reader.source.location(operand.place))
+        holder = StandIn((reader.source, operand.place))
         pending = len(self._locations.deferred)
         self._locations.trailing_location(holder)
         if len(self._locations.deferred) > pending:
             _, alias, place = self._locations.deferred.pop()
             return operand, type_, attributes, PendingLocation(alias, place)
-        return operand, type_, attributes, holder.location
+        return operand, type_, attributes, holder._location
 
     def region(
         self,
@@ -162,7 +162,7 @@ class ModuleParser:
         entry = Block()
         for argument in arguments or ():
             operand, type_ = argument[:2]
-            given = argument[3] if len(argument) == 4 else reader.source.location(operand.place)
+            given = argument[3] if len(argument) == 4 else (reader.source, operand.place)
             holder = entry.add_argument(type_, given)
             if operand.name in self._scopes.values:
                 reader.fail(
@@ -214,14 +214,12 @@ class ModuleParser:
                 continue
             start = reader.starts[reader.index]
             if is_line(token):
-                line = split_line(token, start)
-                op = similar.read(line)
-                if op is not None:
+                found = similar.read(token, start)
+                if found is not None:
+                    op, length = found
                     reader.index += 1
-                    if len(line.text) < len(token):
-                        self._locations.alias_behind(
-                            op, token[len(line.text) + 1 :], start + len(line.text) + 1
-                        )
+                    if length < len(token):
+                        self._locations.alias_behind(op, token[length + 1 :], start + length + 1)
                     append(op)
                     continue
                 self._split_lines(similar)
@@ -278,7 +276,7 @@ class ModuleParser:
         while True:
             operand = reader.operand()
             reader.expect(":", " and type for SSA operand")
-            argument = block.add_argument(self.type(), reader.source.location(operand.place))
+            argument = block.add_argument(self.type(), (reader.source, operand.place))
             self._scopes.define(operand.name, [argument], operand.place)
             self._locations.trailing_location(argument)
             if not reader.accept(","):
@@ -407,7 +405,7 @@ class ModuleParser:
             attributes=attributes,
             regions=regions,
             successors=successors,
-            location=reader.source.location(self._op_start),
+            location=self.op_place,
         )
 
     def _generic_type(self, operands: Sequence[Operand]) -> FunctionType:
@@ -451,8 +449,8 @@ class ModuleParser:
         op = known.parse(self)
         reader.custom_op = outer
         self._default_dialects.pop()
-        if op.location is UNKNOWN:
-            op.location = reader.source.location(self._op_start)
+        if op._location is UNKNOWN:
+            op._location = self.op_place
         return op
 
     def _unknown_custom(self, token: str, name: str) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from emu.mlir.affine import with_short_names
@@ -16,6 +17,8 @@ from emu.mlir.text.naming import Names
 from emu.mlir.types import FunctionType, Type
 
 _DEFAULT_DIALECTS = {"func.func": "func", "builtin.module": "builtin"}
+# An operand's number where its name is to stand; no other text has such a character.
+_NUMBER = re.compile("\0([0-9]+)\0")
 
 
 class ModulePrinter:
@@ -35,6 +38,7 @@ class ModulePrinter:
         self, names: Names, *, generic: bool = False, locations: bool = False, regions: bool = True
     ) -> None:
         self._names = names
+        self._values = names.values
         self._generic = generic
         self._locations = locations
         self._regions = regions
@@ -42,6 +46,7 @@ class ModulePrinter:
         self.write = self._parts.append
         self._indent = ""
         self._default_dialects = ["builtin"]
+        self._lines: dict[tuple[object, ...], str | None] = {}
         self._types: dict[Type, str] = {}
         self._attributes: dict[Attribute, str] = {}
         self._location_names = LocationNames()
@@ -82,11 +87,11 @@ class ModulePrinter:
 
     def operand(self, value: Value) -> None:
         """Write the name of a value."""
-        self.write(self._names.values.get(value, "<<UNKNOWN SSA VALUE>>"))
+        self.write(self._values.get(value, "<<UNKNOWN SSA VALUE>>"))
 
     def operands(self, values: Iterable[Value]) -> None:
         """Write names of values with commas between."""
-        get = self._names.values.get
+        get = self._values.get
         self.write(", ".join([get(v, "<<UNKNOWN SSA VALUE>>") for v in values]))
 
     def symbol(self, name: str) -> None:
@@ -151,7 +156,7 @@ class ModulePrinter:
 
     def block_argument(self, argument: BlockArgument, attributes: DictAttr | None = None) -> None:
         """Write ``%arg0: T``, its attributes and its location."""
-        self.write(f"{self._names.values[argument]}: {self.type_text(argument.type)}")
+        self.write(f"{self._values[argument]}: {self.type_text(argument.type)}")
         if attributes is not None:
             self.dictionary(attributes)
         if self._locations:
@@ -236,13 +241,65 @@ class ModulePrinter:
             self.write(f"{self._names.packs[op]} = ")
         if self._locations:
             self._location_names.visit(op.location, deferrable=True)
+        if op.regions or op.successors or self._generic:
+            self._form(op)
+        else:
+            self._line(op)
+        if self._locations:
+            self._location_slot(op.location, named=True)
+
+    def _form(self, op: Operation) -> None:
         known: OpDefinition = definition(op.name)
         if known.print is None or self._generic:
             self.generic_operation(op)
         else:
             known.print(self, op)
-        if self._locations:
-            self._location_slot(op.location, named=True)
+
+    def _line(self, op: Operation) -> None:
+        """Write an operation without regions: what others with other operands have in common, once.
+
+        Such a form tells its operands' names, and else what is the operation's own: its name, types and
+        attributes. Those are told apart by identity, since hashing them would cost more than the rest;
+        they live as long as the operation.
+        """
+        operands, properties, attributes = op._operands, op.properties, op.attributes
+        key = (
+            op.name,
+            self._default_dialects[-1],
+            len(operands),
+            *[id(value.type) for value in operands],
+            *[id(result.type) for result in op.results],
+            *properties,
+            *map(id, properties.values()),
+            None,  # properties end here
+            *attributes,
+            *map(id, attributes.values()),
+        )
+        values = self._values
+        line = self._lines.get(key)
+        if line is None and key not in self._lines and len(set(operands)) == len(operands):
+            line = self._lines[key] = self._line_of(op)
+        if line is None:
+            self._form(op)
+            return
+        try:
+            self.write(line % tuple([values[value] for value in operands]))
+        except KeyError:  # a value from nowhere
+            self._form(op)
+
+    def _line_of(self, op: Operation) -> str | None:
+        """Return an operation with ``%s`` for its operands; None where it has not each once, in order."""
+        outer = self._values
+        self._values = {value: f"\0{index}\0" for index, value in enumerate(op._operands)}
+        start = len(self._parts)
+        self._form(op)
+        self._values = outer
+        text = "".join(self._parts[start:])
+        del self._parts[start:]
+        pieces = _NUMBER.split(text)
+        if pieces[1::2] != [str(index) for index in range(len(op._operands))]:
+            return None
+        return "%s".join([piece.replace("%", "%%") for piece in pieces[::2]])
 
     def generic_operation(self, op: Operation) -> None:
         """Write the generic form, without results and location."""

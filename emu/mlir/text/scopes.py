@@ -6,17 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from emu.mlir.assembly import Operand
-from emu.mlir.diagnostics import Location
-from emu.mlir.ir import Block, Value
+from emu.mlir.diagnostics import Location, Place
+from emu.mlir.ir import Block, Located, Value
 from emu.mlir.text.token_reader import TokenReader
 from emu.mlir.types import Type
 
 
-class Located:
-    """Stand-in that holds a location until the argument that it belongs to exists."""
+class StandIn(Located):
+    """Holder of a location until the argument that it belongs to exists."""
 
-    def __init__(self, location: Location) -> None:
-        self.location = location
+    __slots__ = ("_location",)
+
+    def __init__(self, location: Location | Place) -> None:
+        self._location = location
 
 
 @dataclass(frozen=True, slots=True)

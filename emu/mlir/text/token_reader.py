@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 from emu.mlir.assembly import Operand
-from emu.mlir.diagnostics import Diagnostic, FileLoc, MlirError, Severity
+from emu.mlir.diagnostics import Diagnostic, MlirError, Place, Severity
 from emu.mlir.literals import integer_of, unescape
 from emu.mlir.text.lexer import (
     SourceText,
@@ -61,16 +61,16 @@ class TokenReader:
 
     # Errors
 
-    def here(self) -> FileLoc:
-        """Return the location of the next token."""
-        return self.source.location(self.starts[self.index])
+    def here(self) -> Place:
+        """Return the place of the next token."""
+        return self.source, self.starts[self.index]
 
-    def error(self, message: str, at: FileLoc | int | None = None) -> NoReturn:
+    def error(self, message: str, at: Place | int | None = None) -> NoReturn:
         """Raise an error about an operation's own form, whose name the message begins with.
 
         Args:
             message: The error text.
-            at: A location or an offset. Default: the next token.
+            at: A place or an offset. Default: the next token.
         """
         self.fail(self.in_operation(message), at)
 
@@ -84,7 +84,7 @@ class TokenReader:
     def fail(
         self,
         message: str,
-        at: FileLoc | int | None = None,
+        at: Place | int | None = None,
         *,
         notes: tuple[tuple[str, int], ...] = (),
     ) -> NoReturn:
@@ -92,7 +92,7 @@ class TokenReader:
 
         Args:
             message: The error text.
-            at: A location or an offset. Default: the next token.
+            at: A place or an offset. Default: the next token.
             notes: More messages with the offsets that they are about.
         """
         if self.tokens[self.index] in _MALFORMED:
@@ -102,7 +102,7 @@ class TokenReader:
             # An error at the end is reported one character before it.
             if not self.tokens[self.index] and not self.frames:
                 at = max(at - 1, 0)
-        place = self.source.location(at) if isinstance(at, int) else at
+        place = self.source.location(at if isinstance(at, int) else at[1])
         found = Diagnostic(Severity.ERROR, place, message)
         for text, offset in notes:
             found.note(text, self.source.location(offset))

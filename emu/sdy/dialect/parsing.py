@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from emu.mlir.attributes import StringAttr, SymbolRefAttr
-from emu.mlir.diagnostics import Diagnostic, MlirError, Severity
+from emu.mlir.diagnostics import Diagnostic, MlirError, Severity, located
 from emu.mlir.literals import integer_of
 from emu.sdy.dialect.attributes import (
     AllToAllParam,
@@ -52,7 +52,7 @@ INT64_MAX = 2**63 - 1
 
 def _add_context(p: OpParser, error: MlirError, message: str) -> None:
     """Add the message that MLIR emits for an enclosing attribute."""
-    error.diagnostics.append(Diagnostic(Severity.ERROR, p.here(), p.in_operation(message)))
+    error.diagnostics.append(Diagnostic(Severity.ERROR, located(p.here()), p.in_operation(message)))
 
 
 def _parameter(attribute: str, name: str, type_: str) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from emu.mlir.diagnostics import Diagnostic, MlirError, Severity
+from emu.mlir.diagnostics import Diagnostic, MlirError, Severity, located
 from emu.mlir.literals import integer_of
 from emu.sdy.dialect.attributes import DimMapping, OpShardingRule, SdyAttribute, TensorMapping
 from emu.sdy.dialect.parsing import INT64_MAX, list_of, read_list, stripped_or_full
@@ -64,7 +64,7 @@ class _RuleReader:
         # MLIR reports this and reads on; what comes behind may be wrong too.
         if value > INT64_MAX:
             message = f"expecting symbol index <=2^63-1. Received: '{number}'"
-            self.passed_over.append(Diagnostic(Severity.ERROR, p.here(), message))
+            self.passed_over.append(Diagnostic(Severity.ERROR, located(p.here()), message))
             value = 0
         return value + _LAST_LETTER, symbols[2 + len(number) :]
 

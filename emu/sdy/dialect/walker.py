@@ -68,6 +68,13 @@ def transform_shardings(root: Operation, transform: Transform) -> None:
         _process(op, transform, change=True)
 
 
+def transform_shardings_of(
+    op: Operation, transform: Callable[[TensorSharding], TensorSharding]
+) -> None:
+    """Replace every sharding of one operation, and of none inside of it."""
+    _process(op, lambda sharding, _: transform(sharding), change=True)
+
+
 def transform_sharding(
     place: Value | FunctionResult, transform: Callable[[TensorSharding], TensorSharding]
 ) -> None:

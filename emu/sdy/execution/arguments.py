@@ -37,7 +37,8 @@ def check_inputs(
         ExecutionError: There are too many or too few, or one does not fit.
     """
     if len(values) != len(placements):
-        raise ExecutionError(f"the program takes {len(placements)} inputs, but got {len(values)}")
+        noun = "input" if len(placements) == 1 else "inputs"
+        raise ExecutionError(f"the program takes {len(placements)} {noun}, but got {len(values)}")
     return [
         _checked(index, value, placement, n_devices)
         for index, (value, placement) in enumerate(zip(values, placements, strict=True))
@@ -46,12 +47,17 @@ def check_inputs(
 
 def _checked(index: int, value: Any, placement: Placement, n_devices: int) -> Input:
     if isinstance(value, (list, tuple)) and any(hasattr(x, "shape") for x in value):
-        value = PerDevice(value)
+        try:
+            value = PerDevice(value)
+        except ExecutionError as error:
+            raise ExecutionError(f"input {index}: {error}") from error
     if isinstance(value, PerDevice):
         return _checked_shards(index, value, placement, n_devices)
     type_ = placement.type
-    if isinstance(value, DeviceArray):
-        value.parts  # noqa: B018  # raises if it was donated
+    if isinstance(value, DeviceArray) and value.is_donated:
+        raise ExecutionError(
+            f"input {index} is {value!r}, which was donated to a call: its value is gone"
+        )
     found: Array | DeviceArray = (
         value if isinstance(value, DeviceArray) else to_array(f"input {index}", value)
     )
@@ -212,8 +218,8 @@ def parse_mesh(mesh: object) -> Mesh:
     )
     if not sizes or not good or len(set(names)) < len(names):
         raise ExecutionError(
-            'mesh must name axes and their sizes, as {"x": 2, "y": 4} or "x=2,y=4", but is '
-            f"{shown(mesh)}"
+            f'mesh must name axes and their sizes in [1, {MAX_PES}], as {{"x": 2, "y": 4}} or '
+            f'"x=2,y=4", but is {shown(mesh)}'
         )
     return Mesh(tuple(MeshAxis(str(name), int(size or 0)) for name, size in sizes))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -67,6 +67,11 @@ class DeviceArray:
         return self._buffer
 
     @property
+    def is_donated(self) -> bool:
+        """Whether a call has taken its memory."""
+        return self._parts is None
+
+    @property
     def parts(self) -> list[Array]:
         """The shards where they are, one per device.
 
@@ -95,8 +100,14 @@ class DeviceArray:
         return self._placement.assemble(self.parts, range(len(self.parts)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError(f"copy must be True or None for {self!r}, whose shards lie on PEs")
         found = self.numpy()
         return found if dtype is None else found.astype(dtype)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        # A second handle would not know when the first is donated.
+        raise ExecutionError(f"{self!r} cannot be copied or pickled: its numpy() can")
 
     def donate(self) -> None:
         """Give the memory up."""
@@ -119,6 +130,10 @@ def to_array(what: str, value: Any) -> Array:
             found = np.asarray(value)
     except Exception as error:
         raise ExecutionError(f"{what} must be an array, but is {shown(value)}: {error}") from error
+    if isinstance(value, np.ma.MaskedArray):
+        raise ExecutionError(
+            f"{what} must be an array without a mask, but is {shown(value)}: its filled() is one"
+        )
     if found.dtype.kind in "OSU":
         raise ExecutionError(f"{what} must be an array of numbers, but is {shown(value)}")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -32,12 +33,17 @@ from emu.sdy.execution.arrays import DeviceArray, PerDevice
 from emu.sdy.execution.device import WorldDevice
 from emu.sdy.execution.errors import ExecutionError, MismatchError
 from emu.sdy.execution.local_program import PATHS, BoundLocalProgram, Path
-from emu.sdy.execution.memory import Buffer, copy_all
+from emu.sdy.execution.memory import Buffer, array_nbytes, copy_all
 from emu.sdy.execution.preparation import prepare
-from emu.sdy.execution.program import DEFAULT_PIPELINE, main_function
+from emu.sdy.execution.program import (
+    DEFAULT_PIPELINE,
+    has_dynamic_inputs,
+    main_function,
+    n_devices,
+)
 from emu.sdy.execution.resident import ResidentPEs
-from emu.sdy.execution.shards import Placement, box
-from emu.sdy.execution.trace import Recorder, Values
+from emu.sdy.execution.shards import Placement, box, is_same_place
+from emu.sdy.execution.trace import Values
 from emu.stablehlo.reference.custom_calls import registered_calls
 from emu.stablehlo.reference.devices import SingleDevice
 from emu.stablehlo.reference.scope import CustomCall
@@ -46,10 +52,11 @@ from emu.stablehlo.reference.values import Array
 if TYPE_CHECKING:
     from emu.comm.world.world import World
     from emu.sdy.execution.comparison import Verdict
+    from emu.sdy.execution.symbolic import Specializations
 
 Check = Literal["outputs", "unsharded"]
 _CHECKS = (None, "outputs", "unsharded")
-_OF_THIS_PROCESS = ("_alone", "_in_worlds", "_resident", "_lock")
+_OF_THIS_PROCESS = ("_alone", "_in_worlds", "_resident", "_lock", "_owner")
 
 
 class Executable:
@@ -60,7 +67,8 @@ class Executable:
     when a call fails: the next call then starts others.
 
     Attributes:
-        partitioned: The program of one device, and where inputs and results are.
+        partitioned: The program of one device, and where inputs and results are; of a program of
+            dynamic shapes, those of the last call.
         check: What is compared with the whole program: "outputs", "unsharded" or None.
         path: "compiled" or "reference".
         donated: Numbers of the donated inputs.
@@ -93,6 +101,24 @@ class Executable:
         self.n_replicas = _replicas(module, replicas)
         if check is not None and self.n_replicas > 1:
             raise ExecutionError("check must be None for a program of several replicas")
+        self._n_partitions = n_devices(module)
+        self._symbolic: Specializations[Executable] | None = None
+        if has_dynamic_inputs(module):
+            from emu.sdy.execution.symbolic import Specializations  # loads every pass
+
+            self._symbolic = Specializations(module)
+            self._options: dict[str, Any] = {
+                "passes": passes,
+                "check": check,
+                "custom_calls": custom_calls,
+                "n_pes": n_pes,
+                "replicas": replicas,
+                "donate": donate,
+                "path": path,
+            }
+            check_custom_calls(custom_calls)
+            self._begin()
+            return
         self._calls = {**registered_calls(module), **check_custom_calls(custom_calls)}
         probed = check == "unsharded"
         found = prepare(module, passes, probed=probed, path=path, donated=self.donated)
@@ -107,7 +133,7 @@ class Executable:
     @property
     def n_devices(self) -> int:
         """Number of devices, and so of PEs, that the program runs on."""
-        return self.partitioned.n_devices * self.n_replicas
+        return self._n_partitions * self.n_replicas
 
     def __enter__(self) -> Self:
         return self
@@ -133,13 +159,27 @@ class Executable:
         self._in_worlds: WeakKeyDictionary[World, BoundLocalProgram] = WeakKeyDictionary()
         self._resident: ResidentPEs | None = None
         self._lock = threading.RLock()
+        self._owner = os.getpid()
+
+    def _check_owner(self) -> None:
+        """Begin anew in a copy of the process made by a fork: the PEs are those of the original."""
+        if os.getpid() != self._owner:
+            self._begin()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "partitioned":
+            raise AttributeError("a program of dynamic shapes is partitioned at its first call")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def close(self) -> None:
-        """End the PEs; the next call starts others."""
+        """End the PEs; the next call starts others. A call that goes on in another thread ends first."""
+        self._check_owner()
         with self._lock:
             resident, self._resident = self._resident, None
             if resident is not None:
                 resident.close()
+            if self._symbolic is not None:
+                self._symbolic.close()
 
     # --- calls -----------------------------------------------------------------------------
 
@@ -185,6 +225,8 @@ class Executable:
             raise ExecutionError(
                 f"options must be an emu.LaunchOptions or None, but is {shown(options)}"
             )
+        if self._symbolic is not None:
+            return self._call_specialized(self._symbolic, inputs, options, gather)
         given = check_inputs(inputs, self.partitioned.inputs, self.n_devices)
         if not gather and self.check is not None:
             raise ExecutionError("gather must be True for a program that is checked")
@@ -194,6 +236,7 @@ class Executable:
                 raise ExecutionError("gather must be True inside of a world")
             return self._in_world(here, given)
         check_donations(given, self.donated)
+        self._check_owner()
         try:
             with self._lock:
                 if self.n_devices == 1:
@@ -211,6 +254,24 @@ class Executable:
         if self.check is not None:
             self._compare([_whole(p, x) for p, x in self._placed(given)], results, values)
         return results
+
+    def _call_specialized(
+        self,
+        symbolic: Specializations[Executable],
+        inputs: Sequence[Any],
+        options: LaunchOptions | None,
+        gather: bool,
+    ) -> list[Array] | list[DeviceArray]:
+        """Call the program for the inputs' shapes."""
+        with self._lock:
+            program = symbolic.program(inputs, lambda m: Executable(m, **self._options))
+        self.partitioned = program.partitioned
+        try:
+            if gather:
+                return program(*inputs, options=options)
+            return program(*inputs, options=options, gather=False)
+        finally:
+            self.verdict = program.verdict
 
     def _placed(self, given: Sequence[Input]) -> list[tuple[Placement, Input]]:
         return list(zip(self.partitioned.inputs, given, strict=True))
@@ -233,6 +294,8 @@ class Executable:
         return [values], [DeviceArray(placement, [x]) for placement, x in pairs]
 
     def _shard(self, placement: Placement, value: Input, device: int) -> Array:
+        if isinstance(value, DeviceArray) and not is_same_place(value.placement, placement):
+            value = value.numpy()  # of another program
         if isinstance(value, np.ndarray):
             return placement.shard(value, self._partition(device), copy=False)
         parts = value.shards if isinstance(value, PerDevice) else value.parts
@@ -279,12 +342,14 @@ class Executable:
         there = [
             x.buffer
             if isinstance(x, DeviceArray) and x.buffer is not None and x.buffer.memory is memory
-            and _is_same_place(x.placement, p)
+            and is_same_place(x.placement, p)
             else None
             for p, x in self._placed(given)
         ]  # fmt: skip
         forms = self._program.inputs
-        sizes = [_nbytes(*form) for form, known in zip(forms, there, strict=True) if known is None]
+        sizes = [
+            array_nbytes(*form) for form, known in zip(forms, there, strict=True) if known is None
+        ]
         fresh = iter(memory.take(sizes))
         found: list[tuple[Buffer, tuple[int, ...] | None]] = []
         copies: list[tuple[Array, Array]] = []
@@ -311,7 +376,7 @@ class Executable:
                 found[result] = inputs[index]
         forms = self._program.results
         missing = [number for number in range(len(forms)) if number not in found]
-        fresh = resident.memory.take([_nbytes(*forms[number]) for number in missing])
+        fresh = resident.memory.take([array_nbytes(*forms[number]) for number in missing])
         found.update(zip(missing, fresh, strict=True))
         return [found[number] for number in range(len(forms))]
 
@@ -327,7 +392,7 @@ class Executable:
         self, placement: Placement, value: Input, pe: int, target: Array
     ) -> list[tuple[Array, Array]]:
         """Return what to copy (target, source) for a shard; clear what reaches beyond the tensor."""
-        if isinstance(value, DeviceArray) and not _is_same_place(value.placement, placement):
+        if isinstance(value, DeviceArray) and not is_same_place(value.placement, placement):
             value = value.numpy()
         if not isinstance(value, np.ndarray):
             return [(target, self._shard(placement, value, pe))]
@@ -385,25 +450,11 @@ class Executable:
         self, wholes: Sequence[Array], results: Sequence[Array], per_device: Sequence[Values]
     ) -> None:
         """Run the whole program, and raise an error where the partitioned one differs."""
-        from emu.sdy.execution.comparison import Verdict, compare_results, compare_values
-        from emu.sdy.execution.whole import evaluate
+        from emu.sdy.execution.comparison import compare
 
-        whole = self.partitioned.whole
-        recorder = Recorder(whole) if self.check == "unsharded" else None
-        expected = evaluate(
-            whole,
-            *wholes,
-            function=str(main_function(whole).symbol_name),
-            custom_calls=self._calls,
-            observer=recorder,
+        verdict = compare(
+            self.partitioned, self.check == "unsharded", wholes, results, per_device, self._calls
         )
-        verdict = compare_results(self.partitioned, expected, results)
-        if recorder is not None:
-            values = compare_values(self.partitioned, recorder, per_device, self._calls)
-            # The results tell only that something is wrong, where no operation was found to be.
-            findings = values.findings or verdict.findings
-            largest = max(values.largest_error, verdict.largest_error)
-            verdict = Verdict(findings, values.compared + verdict.compared, largest)
         self.verdict = verdict
         if verdict.findings:
             raise MismatchError(str(verdict.findings[0]), verdict.findings)
@@ -413,23 +464,6 @@ def _is_pass(value: object) -> bool:
     """Return whether a value is a pass; where passes were never imported there is none."""
     passes = sys.modules.get("emu.sdy.passes.base")
     return passes is not None and isinstance(value, passes.Pass)
-
-
-def _nbytes(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> int:
-    return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-
-
-def _is_same_place(a: Placement, b: Placement) -> bool:
-    """Return whether devices hold the same parts of two arrays."""
-    if a == b:
-        return True
-    if a.type != b.type or a.local_shape != b.local_shape:
-        return False
-    count = max(a.mesh.total_size, b.mesh.total_size)
-    try:
-        return all(a.starts(device) == b.starts(device) for device in range(count))
-    except ValueError:  # a device is in one of the meshes only
-        return False
 
 
 def _whole(placement: Placement, value: Input) -> Array:
@@ -460,6 +494,9 @@ def compile(
     path: Path = "compiled",
 ) -> Executable:
     """Partition a module, compile it, and return what runs it.
+
+    Where ``main`` takes tensors of dynamic shapes, as ``jax.export`` writes them for symbolic ones, a call makes
+    the program of its inputs' shapes; the programs of the last eight sets of shapes are kept.
 
     Args:
         module: A module of ``emu.sdy.parse`` or ``emu.sdy.from_jax``; it is left as it is.

@@ -21,6 +21,7 @@ from emu.sdy.execution.program import (
     Partitioned,
     Probe,
     main_function,
+    n_devices,
 )
 from emu.sdy.execution.shards import Placement
 from emu.sdy.execution.trace import mark_whole, whole_number
@@ -212,16 +213,6 @@ def _result_placement(module: Operation, value: Value) -> Placement | None:
     if sharding.unreduced_axes:
         return None
     return Placement(value.type, sharding, get_mesh(module, sharding.mesh))
-
-
-def n_devices(module: Operation) -> int:
-    """Return the number of devices that a module's meshes need; 1 without meshes."""
-    count = 1
-    for op in module.walk():
-        mesh = op.properties.get("mesh") if op.name == "sdy.mesh" else None
-        if isinstance(mesh, Mesh):
-            count = max(count, mesh.total_size, *(device + 1 for device in mesh.device_ids))
-    return count
 
 
 def _placement(

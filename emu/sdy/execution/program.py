@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from emu.mlir.ir import Operation
+from emu.mlir.types import TensorType
+from emu.sdy.dialect.attributes import Mesh
+from emu.sdy.dialect.functions import function_type
 from emu.sdy.execution.errors import ExecutionError
 from emu.sdy.execution.pickled import Pickled
 from emu.sdy.execution.shards import Placement
@@ -75,3 +78,19 @@ def main_function(module: Operation) -> Operation:
         names = ", ".join(f"@{op.symbol_name}" for op in functions) or "none"
         raise ExecutionError(f"module must have a function @main, but has {names}")
     return mains[0]
+
+
+def has_dynamic_inputs(module: Operation) -> bool:
+    """Return whether the main function takes tensors of shapes that are not known."""
+    types = function_type(main_function(module)).inputs
+    return any(isinstance(each, TensorType) and not each.is_static for each in types)
+
+
+def n_devices(module: Operation) -> int:
+    """Return the number of devices that a module's meshes need; 1 without meshes."""
+    count = 1
+    for op in module.walk():
+        mesh = op.properties.get("mesh") if op.name == "sdy.mesh" else None
+        if isinstance(mesh, Mesh):
+            count = max(count, mesh.total_size, *(device + 1 for device in mesh.device_ids))
+    return count

@@ -16,6 +16,7 @@ from emu.sdy.passes.export.single_device import ResolveSingleDeviceSharding
 from emu.sdy.passes.export.unevenness import ResolveUnevenShards
 from emu.sdy.passes.export.unknown import ReplicateUnknownCalls
 from emu.sdy.passes.generic import Canonicalize
+from emu.sdy.passes.import_.unify_meshes import UnifyMeshes
 from emu.sdy.passes.pipelines import PropagationPipeline
 
 
@@ -23,7 +24,7 @@ class PartitionPipeline(Pipeline, name="emu-partition-pipeline"):
     """Propagate, make communication explicit, and localize to the program of one device.
 
     The order matters. CHLO is lowered first, since shardings do not propagate through
-    it. Permutation factors are resolved by reshards, so that comes before reshards
+    it; nor do they from mesh to mesh, so that meshes of other axes become one. Permutation factors are resolved by reshards, so that comes before reshards
     become collectives. Padding comes before the collectives are simplified, which could
     not be padded then. Shardy has these passes but those named ``emu-…``, and no
     pipeline of them.
@@ -43,6 +44,7 @@ class PartitionPipeline(Pipeline, name="emu-partition-pipeline"):
         """Return the passes, in order."""
         return [
             ChloLegalizeToStablehlo(),
+            UnifyMeshes(),
             PropagationPipeline(conservative_propagation=self.conservative_propagation),
             ResolvePropagationBarriers(),
             InsertExplicitReshards(enable_full_version=True),

@@ -271,7 +271,7 @@ def _scatter(context: Context) -> Form | None:
     kernel = combiner(op)
     is_known = x.dtype.name in ("float32", "float64") or x.dtype.kind in "iu"
     is_known = is_known and x.dtype == updates.dtype and indices.dtype.kind in "iu"
-    if kernel is None or not is_known or not updates.size or not x.size:
+    if kernel is None or not is_known or not updates.size or not x.size or not x.ndim:
         return None
     rank = updates.ndim
     windows = tuple(n.update_window_dims)

@@ -1,8 +1,7 @@
-"""Reductions that kernels don't fuse: of dimensions that are not neighbours, argmax, and in windows."""
+"""Reductions that kernels don't fuse: of dimensions that are not neighbours, and argmax."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,17 +11,13 @@ from emu.mlir.ir import Block, Operation, Value
 from emu.stablehlo.attributes import ComparisonDirection, ComparisonType
 from emu.stablehlo.compiled.fallback import store
 from emu.stablehlo.compiled.forms import Action, Context, Form, Site, plans
-from emu.stablehlo.compiled.indexing import add_points
-from emu.stablehlo.reference.dtypes import is_float, is_integer, result_dtype
-from emu.stablehlo.reference.reduction import window_view
+from emu.stablehlo.reference.dtypes import is_float, result_dtype
 from emu.stablehlo.reference.scope import HANDLERS, Scope
-from emu.stablehlo.reference.shaping import pad, result_shape
 from emu.stablehlo.reference.values import Array
 from emu.stablehlo.regions import captured, only_operation
 from emu.stablehlo.syntax import ints
-from emu.stablehlo.windows import Window, windows
 
-_UFUNCS: dict[str, np.ufunc] = {
+UFUNCS: dict[str, np.ufunc] = {
     "stablehlo.add": np.add,
     "stablehlo.and": np.bitwise_and,
     "stablehlo.maximum": np.maximum,
@@ -45,7 +40,7 @@ def combiner(op: Operation, region: int = 0) -> str | None:
 def _ufunc(op: Operation, dtype: np.dtype[Any]) -> np.ufunc | None:
     """Return NumPy's function of a combiner, where it has the same bits."""
     name = combiner(op)
-    found = None if name is None else _UFUNCS.get(name)
+    found = None if name is None else UFUNCS.get(name)
     if dtype.kind in "iu":
         return found
     if dtype.kind == "b":
@@ -72,7 +67,7 @@ class Reduce(Form):
 
     def bind(self, site: Site) -> Action:
         """Return what reduces."""
-        ufunc, axes = _UFUNCS[self.function], self.dimensions
+        ufunc, axes = UFUNCS[self.function], self.dimensions
 
         def run(x: Array, start: Array, result: Array) -> None:
             ufunc.reduce(x, axis=axes, dtype=x.dtype, out=result)
@@ -172,133 +167,3 @@ def _wiring(block: Block) -> str:
             numbers[result] = len(numbers)
         found.append(" ".join(words))
     return ";".join(found)
-
-
-# In windows
-
-
-@dataclass(frozen=True)
-class ReduceWindow(Form):
-    """A reduction in windows, folded in the order of the window's elements.
-
-    Attributes:
-        function: Name of the combiner.
-        windows: Window per dimension.
-        running: Dimension along which it is a running total; -1 for none.
-    """
-
-    function: str
-    windows: tuple[Window, ...]
-    running: int
-
-    def bind(self, site: Site) -> Action:
-        """Return what reduces."""
-        ufunc = _UFUNCS[self.function]
-        if self.running >= 0:
-            axis, zero = self.running, np.zeros((), site.memory.layouts[site.step.results[0]].dtype)
-
-            def accumulate(x: Array, start: Array, result: Array) -> None:
-                if start[()] != 0:
-                    fold(x, start, result)
-                    return
-                np.add.accumulate(x, axis, x.dtype, result)
-                # The start is added to all: no total is -0.
-                np.add(result, zero, out=result)
-
-            fold = self._fold(ufunc)
-            return site.all(accumulate)
-        return site.all(self._fold(ufunc))
-
-    def _fold(self, ufunc: np.ufunc) -> Callable[[Array, Array, Array], None]:
-        found = self.windows
-        sizes, moves = [w.size for w in found], [w.stride for w in found]
-        low, high = ([w.padding[side] for w in found] for side in (0, 1))
-        interior = [w.base_dilation - 1 for w in found]
-        spread = [w.dilation for w in found]
-        is_plain = not any((*low, *high, *interior))
-
-        def fold(x: Array, start: Array, result: Array) -> None:
-            padded = x if is_plain else pad(x, start, low, high, interior)
-            view = window_view(padded, sizes, moves, spread)
-            np.copyto(result, start)
-            for place in np.ndindex(*sizes):
-                ufunc(result, view[(..., *place)], out=result)
-
-        return fold
-
-
-@plans("stablehlo.reduce_window")
-def _reduce_window(context: Context) -> Form | None:
-    op, x = context.op, context.operands[0]
-    if len(context.operands) != 2 or not x.size or 0 in result_shape(op) or captured(op):
-        return None
-    if x.dtype.kind not in "iufb" and x.dtype.name != "bfloat16":
-        return None
-    sizes = ints(op.properties["window_dimensions"])
-    found = windows(op, sizes, ("base_dilations", "window_dilations"))
-    ufunc = _ufunc(op, x.dtype)
-    if ufunc is None:
-        return None
-    running = _running_dimension(found, x.shape) if ufunc is np.add else -1
-    if not (is_integer(x.dtype) or x.dtype.name in ("float32", "float64")):
-        running = -1
-    return ReduceWindow(combiner(op) or "", tuple(found), running)
-
-
-def _running_dimension(found: Sequence[Window], shape: Sequence[int]) -> int:
-    """Return the dimension along which windows hold all that comes before; -1 for none."""
-    trivial = Window(1, 1, 1, 1, (0, 0))
-    moving = [d for d, window in enumerate(found) if window != trivial]
-    if len(moving) != 1:
-        return -1
-    (d,) = moving
-    return d if found[d] == Window(shape[d], 1, 1, 1, (shape[d] - 1, 0)) else -1
-
-
-@dataclass(frozen=True)
-class SelectAndScatter(Form):
-    """``select_and_scatter`` that adds.
-
-    Attributes:
-        windows: Window per dimension.
-    """
-
-    windows: tuple[Window, ...]
-
-    def bind(self, site: Site) -> Action:
-        """Return what selects and adds."""
-        op, program, found = site.op, site.program, self.windows
-        sizes, moves = [w.size for w in found], [w.stride for w in found]
-        low, high = ([w.padding[side] for w in found] for side in (0, 1))
-        none, ones = [0] * len(found), [1] * len(found)
-        shape = site.memory.layouts[site.step.operands[0]].shape
-        count = int(np.prod(shape, dtype=int))
-        # Places in the flat input; -1 outside of it, where nothing is selected.
-        padded = pad(np.arange(count).reshape(shape), np.asarray(-1), low, high, none)
-        places = window_view(padded, sizes, moves, ones).reshape(-1, int(np.prod(sizes, dtype=int)))
-        select = op.regions[0]
-
-        def run(x: Array, source: Array, start: Array, result: Array) -> None:
-            scope, flat = Scope(program, {}), x.reshape(-1)
-            chosen = places[:, 0]
-            for column in places.T[1:]:
-                value, best = flat[np.maximum(column, 0)], flat[np.maximum(chosen, 0)]
-                (keep,) = scope.apply(select, [best, value], chosen.shape)
-                better = (column >= 0) & ((chosen < 0) | ~np.asarray(keep, np.bool_))
-                chosen = np.where(better, column, chosen)
-            result.fill(start[()])
-            add_points(result.reshape(-1), chosen, np.ascontiguousarray(source).reshape(-1))
-
-        return site.all(run)
-
-
-@plans("stablehlo.select_and_scatter")
-def _select_and_scatter(context: Context) -> Form | None:
-    op, (x, source, _) = context.op, context.operands
-    name = combiner(op, 1)
-    known = x.dtype.kind in "iu" or x.dtype.name in ("float32", "float64")
-    if name != "stablehlo.add" or not known or captured(op) or not source.size:
-        return None
-    sizes = ints(op.properties.get("window_dimensions")) or (1,) * x.ndim
-    found = windows(op, sizes, ("base_dilations", "window_dilations"))
-    return SelectAndScatter(tuple(found))

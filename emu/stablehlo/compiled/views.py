@@ -7,6 +7,7 @@ memory: nothing may read or write their elements.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -65,11 +66,14 @@ def _transpose(op: Operation, x: Array) -> Array | None:
 def _slice(op: Operation, x: Array) -> Array | None:
     names = ("start_indices", "limit_indices", "strides")
     ranges = zip(*(ints(op.properties[name]) for name in names), strict=True)
-    return x[tuple(slice(*each) for each in ranges)]
+    index: tuple[Any, ...] = (*(slice(*each) for each in ranges), ...)
+    view: Array = x[index]  # rank 0: a view, not its element
+    return view
 
 
 def _reverse(op: Operation, x: Array) -> Array | None:
-    return np.flip(x, ints(op.properties["dimensions"]))
+    dimensions = ints(op.properties["dimensions"])
+    return np.flip(x, dimensions) if dimensions else x
 
 
 def _bitcast(op: Operation, x: Array) -> Array | None:

@@ -24,6 +24,7 @@ from emu.stablehlo.reference.dtypes import (
     result_dtype,
     wrap,
 )
+from emu.stablehlo.reference.errors import EvaluationError
 from emu.stablehlo.reference.quantization import to_dequantized, to_quantized
 from emu.stablehlo.reference.scope import ELEMENTWISE, Scope, define_elementwise, handles
 from emu.stablehlo.reference.values import Array
@@ -77,6 +78,8 @@ def _divide(x: Array, y: Array) -> Array:
 
 
 def _remainder(x: Array, y: Array) -> Array:
+    if is_complex(x.dtype):
+        raise EvaluationError("the remainder of complex numbers is not specified")
     if not is_integer(x.dtype):
         return np.fmod(x, y)
     trivial = (y == 0) | (y == -1) if is_signed(x.dtype) else y == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -92,6 +93,9 @@ def _gather(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Arra
     ]
     dropped = (*n.collapsed_slice_dims, *n.operand_batching_dims)
     shape = result_shape(op)
+    if math.prod(shape) and not math.prod(sizes):
+        # The verifier lets a slice of no elements lose the dimension that says so.
+        raise EvaluationError(f"slices of {list(sizes)} hold no element, but the result has some")
     grid = slice_grid(starts, sizes, dropped, n.offset_dims, len(shape))
     return (np.broadcast_to(x[grid], shape),)
 

@@ -14,6 +14,7 @@ from emu.stablehlo.checks import integer
 from emu.stablehlo.reference.dtypes import result_dtype
 from emu.stablehlo.reference.errors import EvaluationError
 from emu.stablehlo.reference.scope import Scope, handles
+from emu.stablehlo.reference.shaping import result_shape
 from emu.stablehlo.reference.values import Array
 from emu.stablehlo.syntax import ints
 
@@ -45,21 +46,33 @@ def _cholesky(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Ar
 @handles("stablehlo.triangular_solve")
 def _triangular_solve(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
     a, b = (_in_double(x) for x in args)
-    a = np.tril(a) if _flag(op, "lower") else np.triu(a)
+    is_lower = _flag(op, "lower")
     if _flag(op, "unit_diagonal"):
         identity = np.eye(a.shape[-1], dtype=a.dtype)
-        a = a * (1 - identity) + identity
+        a = np.where(identity != 0, identity, a)
     kind = op.properties["transpose_a"]
     assert isinstance(kind, Transpose)
     if kind.value in ("TRANSPOSE", "ADJOINT"):
-        a = np.swapaxes(a, -1, -2)
+        a, is_lower = np.swapaxes(a, -1, -2), not is_lower
     if kind.value == "ADJOINT":
         a = np.conj(a)
     if _flag(op, "left_side"):
-        found = np.linalg.solve(a, b)
+        found = _substituted(a, b, is_lower)
     else:
-        found = np.swapaxes(np.linalg.solve(np.swapaxes(a, -1, -2), np.swapaxes(b, -1, -2)), -1, -2)
+        turned = np.swapaxes(a, -1, -2)
+        found = np.swapaxes(_substituted(turned, np.swapaxes(b, -1, -2), not is_lower), -1, -2)
     return (found.astype(args[1].dtype),)
+
+
+def _substituted(a: Array, b: Array, is_lower: bool) -> Array:
+    """Solve ``a x = b`` by substitution, for the lower or the upper triangles of ``a``: zeros in the diagonal divide."""
+    found = np.zeros(b.shape, b.dtype)
+    count = a.shape[-1]
+    for row in range(count) if is_lower else reversed(range(count)):
+        known = slice(0, row) if is_lower else slice(row + 1, count)
+        total = np.matmul(a[..., row : row + 1, known], found[..., known, :])[..., 0, :]
+        found[..., row, :] = (b[..., row, :] - total) / a[..., row, row, None]
+    return found
 
 
 _TRANSFORMS: dict[str, Callable[[Array, Sequence[int], Sequence[int]], Array]] = {
@@ -74,6 +87,8 @@ _TRANSFORMS: dict[str, Callable[[Array, Sequence[int], Sequence[int]], Array]] =
 def _fft(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
     kind, lengths = op.properties["fft_type"], ints(op.properties["fft_length"])
     assert isinstance(kind, FftType)
+    if not args[0].size or 0 in lengths:
+        return (np.zeros(result_shape(op), result_dtype(op.result.type)),)
     axes = list(range(args[0].ndim - len(lengths), args[0].ndim))
     found = _TRANSFORMS[kind.value](_in_double(args[0]), lengths, axes)
     return (found.astype(result_dtype(op.result.type)),)
@@ -105,7 +120,10 @@ def _inference(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[A
 def _training(op: Operation, args: Sequence[Array], scope: Scope) -> Sequence[Array]:
     others, shape, epsilon = _along(op, args[0])
     x, scale, offset = (_in_double(a) for a in args)
-    mean, variance = x.mean(others), x.var(others)
+    # Of no elements NumPy's own mean would warn; it is NaN.
+    count = x.size / max(x.shape[integer(op, "feature_index")], 1)
+    mean = np.asarray(x.sum(others) / count)
+    variance = np.asarray(((x - mean.reshape(shape)) ** 2).sum(others) / count)
     centred = (x - mean.reshape(shape)) / np.sqrt(variance.reshape(shape) + epsilon)
     found = scale.reshape(shape) * centred + offset.reshape(shape)
     return [each.astype(args[0].dtype) for each in (found, mean, variance)]

@@ -6,6 +6,7 @@ StableHLO allows any order; this one is the same on every machine.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -77,7 +78,10 @@ def _promoted(
 def window_view(
     x: Array, sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> Array:
-    """Return a view ``[*places, *window]`` of the windows of an array that is padded already."""
+    """Return a view ``[*places, *window]`` of the windows of an array that is padded already.
+
+    There are none where a window is longer than the array.
+    """
     spans = [(size - 1) * dilation + 1 for size, dilation in zip(sizes, dilations, strict=True)]
     if any(full < span for full, span in zip(x.shape, spans, strict=True)):
         places = tuple(
@@ -85,7 +89,9 @@ def window_view(
             for full, span, stride in zip(x.shape, spans, strides, strict=True)
         )
         return np.empty((*places, *sizes), x.dtype)
-    view = np.lib.stride_tricks.sliding_window_view(x, spans)
+    # As plain bytes: NumPy cannot describe the dtypes of ml_dtypes that take one byte.
+    plain = x.view(np.uint8) if x.dtype.itemsize == 1 else x
+    view = np.lib.stride_tricks.sliding_window_view(plain, spans).view(x.dtype)
     steps = [slice(None, None, stride) for stride in strides]
     within = [slice(None, None, dilation) for dilation in dilations]
     return view[(*steps, *within)]
@@ -106,7 +112,7 @@ def _reduce_window(op: Operation, args: Sequence[Array], scope: Scope) -> Sequen
         padded = pad(x, convert(start, x.dtype), low, high, interior)
         view = window_view(padded, sizes, strides, dilations)
         moved = view.transpose([*range(rank, 2 * rank), *range(rank)])
-        lines.append(moved.reshape(-1, *result_shape(op)))
+        lines.append(moved.reshape(math.prod(sizes), *result_shape(op)))
     types = [parameter.type for parameter in op.regions[0].blocks[0].arguments]
     lines, wide = _promoted(types, lines, starts)
     return fold(op.regions[0], wide, lines, scope)
@@ -125,10 +131,11 @@ def _select_and_scatter(op: Operation, args: Sequence[Array], scope: Scope) -> S
     # Places in the flat input; -1 outside of it, where nothing is selected.
     numbers = np.arange(x.size).reshape(x.shape)
     padded = pad(numbers, np.asarray(-1), low, high, none)
-    places = window_view(padded, sizes, strides, [1] * rank).reshape(source.size, -1)
+    view = window_view(padded, sizes, strides, [1] * rank)
+    places = view.reshape(source.size, math.prod(sizes))
     flat = x.reshape(-1)
     chosen = np.full(source.size, -1)
-    for column in places.T:
+    for column in places.T if x.size else ():
         value, best = flat[np.maximum(column, 0)], flat[np.maximum(chosen, 0)]
         (keep,) = scope.apply(select, [best, value], chosen.shape)
         better = (column >= 0) & ((chosen < 0) | ~np.asarray(keep, np.bool_))

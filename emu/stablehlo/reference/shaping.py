@@ -157,9 +157,9 @@ def _real_dynamic_slice(op: Operation, args: Sequence[Array], scope: Scope) -> S
 def pad(
     x: Array, value: Array, low: Sequence[int], high: Sequence[int], interior: Sequence[int]
 ) -> Array:
-    """Put a value before, behind and between the elements; negative edges cut elements off."""
+    """Put a value before, behind and between the elements; negative edges cut elements off, at most all."""
     shape = tuple(
-        a + b + n + max(n - 1, 0) * i
+        max(a + b + n + max(n - 1, 0) * i, 0)
         for a, b, n, i in zip(low, high, x.shape, interior, strict=True)
     )
     result = np.full(shape, value, x.dtype)

@@ -76,7 +76,7 @@ def _place(kernel: Function) -> str:
 
 def _digest(text: str, options: Options) -> str:
     """Return a digest of the LLVM IR, the CPU that it is compiled for, and how."""
-    target = native.host()
+    target = native.default_target()
     whole = f"{target.cpu} {target.features} {options.optimise} {text}"
     return hashlib.sha256(whole.encode()).hexdigest()[:24]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import os
 import threading
 from dataclasses import dataclass
 
@@ -32,9 +33,21 @@ class Target:
 
 
 @functools.cache
-def host() -> Target:
-    """Return the CPU of this machine."""
-    return Target(binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
+def default_target() -> Target:
+    """Return the CPU that code is compiled for: this machine's, or the one that Numba's settings name.
+
+    ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` are read as Numba reads them, so that kernels and
+    tile programs are compiled for one CPU: features that are not given are this machine's, whatever
+    the name, but for "generic".
+    """
+    name = os.environ.get("NUMBA_CPU_NAME")
+    features = os.environ.get("NUMBA_CPU_FEATURES")
+    if features is None and (name or "").lower() == "generic":
+        features = ""
+    return Target(
+        name or binding.get_host_cpu_name(),
+        binding.get_host_cpu_features().flatten() if features is None else features,
+    )
 
 
 def host_is_x86() -> bool:
@@ -43,13 +56,13 @@ def host_is_x86() -> bool:
 
 
 def has_feature(name: str) -> bool:
-    """Return whether this machine's CPU has a feature, by LLVM's name of it."""
+    """Return whether the CPU that code is compiled for has a feature, by LLVM's name of it."""
     return f"+{name}" in _features()
 
 
 @functools.cache
 def _features() -> frozenset[str]:
-    return frozenset(host().features.split(","))
+    return frozenset(default_target().features.split(","))
 
 
 @functools.cache
@@ -63,7 +76,7 @@ def _machine(target: Target) -> binding.TargetMachine:
 
 @functools.cache
 def _engine() -> binding.ExecutionEngine:
-    return binding.create_mcjit_compiler(binding.parse_assembly(""), _machine(host()))
+    return binding.create_mcjit_compiler(binding.parse_assembly(""), _machine(default_target()))
 
 
 def new_name(prefix: str) -> str:
@@ -89,14 +102,14 @@ def to_object(text: str, target: Target | None = None, effort: Effort = Effort.F
 
     Args:
         text: The module. It says itself which operations may be reassociated or contracted.
-        target: Default: this machine.
+        target: Default: that of :func:`default_target`.
         effort: Default: all that LLVM has.
 
     Returns:
         The object file.
     """
     with _lock:
-        machine = _machine(target or host())
+        machine = _machine(target or default_target())
         if effort is Effort.FULL:
             module = _optimised(text, machine)
         else:
@@ -110,7 +123,7 @@ def to_object(text: str, target: Target | None = None, effort: Effort = Effort.F
 def to_assembly(text: str, target: Target | None = None) -> str:
     """Return the assembly of what :func:`to_object` compiles, for readers."""
     with _lock:
-        machine = _machine(target or host())
+        machine = _machine(target or default_target())
         return str(machine.emit_assembly(_optimised(text, machine)))
 
 

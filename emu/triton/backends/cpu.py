@@ -28,9 +28,9 @@ class CpuBackend(Backend):
 
     def target(self) -> str:
         """Return the CPU and its features."""
-        from emu.tile.cpu.native import host
+        from emu.tile.cpu.native import default_target
 
-        return repr(host())
+        return repr(default_target())
 
     def to_bytes(self, executable: Executable) -> bytes:
         """Return an executable as bytes."""

@@ -144,9 +144,9 @@ class Driver:
         kind = self._emulated()
         if kind == "cuda":
             return GPUTarget(kind, ARCH, WARP_SIZE)
-        from emu.tile.cpu.native import host
+        from emu.tile.cpu.native import default_target
 
-        return GPUTarget(kind or "cpu", host().cpu, WARP_SIZE)
+        return GPUTarget(kind or "cpu", default_target().cpu, WARP_SIZE)
 
     def get_active_torch_device(self) -> Any:
         """Return the current emulated device, or torch's CPU.

@@ -15,6 +15,7 @@ import emu
 from emu.comm.errors import (
     ForkServerError,
 )
+from emu.comm.process import serving
 
 
 def kill_the_server(number: int, folder: str) -> None:
@@ -116,3 +117,20 @@ def test_ctrl_c_while_the_fork_server_loads_is_quiet(tmp_path: Path) -> None:
     assert err.rstrip().endswith("KeyboardInterrupt")
     assert "loads_long.py" not in err
     assert not out
+
+
+def modules_of_this_process() -> set[str]:
+    return set(sys.modules)
+
+
+def test_modules_that_a_server_lacks_are_loaded_by_a_fresh_one_that_keeps_the_others() -> None:
+    emu.launch(my_number, 1)
+    before = serving.server_pid()
+    (first,) = emu.launch(modules_of_this_process, 1, preload=["colorsys"])
+    (second,) = emu.launch(modules_of_this_process, 1, preload=["sndhdr_of_nobody", "wave"])
+    assert "colorsys" in first
+    assert {"colorsys", "wave"} <= second
+    after = serving.server_pid()
+    assert after != before
+    emu.launch(my_number, 1, preload=["wave", "colorsys"])
+    assert serving.server_pid() == after

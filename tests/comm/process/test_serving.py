@@ -137,3 +137,30 @@ def test_the_server_imports_from_where_the_launcher_does(tmp_path):
         check=False,
     )
     assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+_FORKING = """
+import os, sys
+import emu
+
+def number():
+    return emu.world().my_pe
+
+if __name__ == "__main__":
+    print(emu.launch(number, 2), flush=True)
+    child = os.fork()
+    if not child:
+        print(emu.launch(number, 3), flush=True)
+        sys.exit(0)  # by way of what multiprocessing does at the end
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), emu.launch(number, 2))
+"""
+
+
+def test_a_fork_starts_a_server_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "forking.py"
+    path.write_text(_FORKING)
+    done = subprocess.run(
+        [sys.executable, path], capture_output=True, text=True, cwd=ROOT, timeout=120, check=True
+    )
+    assert done.stdout == "[0, 1]\n[0, 1, 2]\n0 [0, 1]\n"
+    assert not done.stderr

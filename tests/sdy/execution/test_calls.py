@@ -441,3 +441,28 @@ class TestDevices:
                 doubled, total = program(x)
                 np.testing.assert_array_equal(doubled, 2 * x)
                 assert total == x.sum()
+
+
+def test_a_fork_has_pes_of_its_own_and_leaves_those_of_its_parent() -> None:
+    with compile(emu.sdy.parse(STEP)) as program:
+        assert_step(program(W, R, 2.0))
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                program.close()  # not those of the parent
+                assert_step(program(W, R, 3.0), s=3.0)
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert_step(program(W, R, 2.0))
+
+
+def test_handles_of_a_program_go_into_one_on_another_mesh() -> None:
+    alone = STEP.replace('"x"=2, "y"=2', '"x"=1, "y"=1')
+    with compile(emu.sdy.parse(STEP)) as many, compile(emu.sdy.parse(alone)) as one:
+        (w, _) = many(W, R, 0.0, gather=False)
+        assert_step(one(w, R, 2.0))
+        (w, _) = one(w, R, 0.0, gather=False)
+        assert_step(many(w, R, 2.0))

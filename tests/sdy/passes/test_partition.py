@@ -36,10 +36,9 @@ NAMES = [
 ]
 
 NEVER = {
-    "several_meshes": "is incompatible with return type of operation",
     "symbolic_shapes": "Shardy propagation only supports ranked tensors with a static shape",
 }
-"""Why programs are not converted: values on meshes of different sizes; shapes that are not known."""
+"""Why programs are not converted: shapes that are known at a call only (see ``emu-refine-shapes``)."""
 
 NOT_EXACT = {"elementwise", "random_numbers"}
 """With special functions, which have no exact formula: only jaxlib legalizes them."""

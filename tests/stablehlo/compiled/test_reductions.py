@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from stablehlo_compiled import check, function
 
@@ -61,70 +61,6 @@ def test_reduce(combine: str, name: str, data: st.DataObject, shape: tuple[int, 
     tolerance = 10 * DTYPES[name][1]
     inputs = values(shape, name, data.draw(st.integers(0, 50)))
     check(function(body, f"%x: {x}", r), inputs, rtol=tolerance, atol=tolerance, fallbacks=None)
-
-
-@pytest.mark.parametrize("name", DTYPES)
-@pytest.mark.parametrize("combine", NAMES)
-@settings(max_examples=10, deadline=None)
-@given(st.data(), st.lists(st.integers(1, 6), min_size=1, max_size=3).map(tuple))
-def test_reduce_window(
-    combine: str, name: str, data: st.DataObject, shape: tuple[int, ...]
-) -> None:
-    draw = data.draw
-    sizes = [draw(st.integers(1, 3)) for _ in shape]
-    moves, base, inner = ([draw(st.integers(1, 2)) for _ in shape] for _ in range(3))
-    pads = [(draw(st.integers(-1, 2)), draw(st.integers(-1, 2))) for _ in shape]
-    if draw(st.booleans()):
-        # A running total.
-        axis = draw(st.integers(0, len(shape) - 1))
-        sizes = [n if d == axis else 1 for d, n in enumerate(shape)]
-        moves, base, inner = ([1] * len(shape) for _ in range(3))
-        pads = [(n - 1, 0) if d == axis else (0, 0) for d, n in enumerate(shape)]
-    found = []
-    for n, w, s, b, d, p in zip(shape, sizes, moves, base, inner, pads, strict=True):
-        full, span = sum(p) + (n - 1) * b + 1, (w - 1) * d + 1
-        assume(full >= span)
-        found.append((full - span) // s + 1)
-    x, r = tensor(shape, name), tensor(tuple(found), name)
-    start = STARTS[combine] if name != "ui8" else abs(STARTS[combine])
-
-    def array(numbers: list[int]) -> str:
-        return f"array<i64: {', '.join(map(str, numbers))}>"
-
-    body = (
-        f"%c = stablehlo.constant dense<{start}{'' if 'i' in name else '.0'}> : tensor<{name}>\n"
-        f'%0 = "stablehlo.reduce_window"(%x, %c) <{{window_dimensions = {array(sizes)}, '
-        f"window_strides = {array(moves)}, base_dilations = {array(base)}, "
-        f"window_dilations = {array(inner)}, padding = dense<{[list(p) for p in pads]}> : "
-        f"tensor<{len(shape)}x2xi64>}}> {region(combine, name)} : ({x}, tensor<{name}>) -> {r}\n"
-        f"return %0 : {r}"
-    )
-    inputs = values(shape, name, draw(st.integers(0, 50)))
-    bound = check(function(body, f"%x: {x}", r), inputs, fallbacks=None)
-    assert bound is not None
-
-
-@pytest.mark.parametrize("name", ["f32", "i32"])
-@settings(max_examples=15, deadline=None)
-@given(st.data(), st.tuples(st.integers(1, 6), st.integers(1, 6)))
-def test_select_and_scatter(name: str, data: st.DataObject, shape: tuple[int, int]) -> None:
-    draw = data.draw
-    sizes, moves = ([draw(st.integers(1, 3)) for _ in shape] for _ in range(2))
-    pads = [(draw(st.integers(0, 1)), draw(st.integers(0, 1))) for _ in shape]
-    places = []
-    for n, w, s, p in zip(shape, sizes, moves, pads, strict=True):
-        assume(sum(p) + n >= w and max(p) < w)
-        places.append((sum(p) + n - w) // s + 1)
-    x, u, e = tensor(shape, name), tensor(tuple(places), name), f"tensor<{name}>"
-    body = (
-        f"%c = stablehlo.constant dense<1> : tensor<i32>\n%z = stablehlo.convert %c : (tensor<i32>) -> {e}\n"
-        f'%0 = "stablehlo.select_and_scatter"(%x, %u, %z) <{{window_dimensions = array<i64: {sizes[0]}, {sizes[1]}>, '
-        f"window_strides = array<i64: {moves[0]}, {moves[1]}>, padding = dense<{[list(p) for p in pads]}> : tensor<2x2xi64>}}> ({{\n"
-        f"^bb0(%l: {e}, %r: {e}):\n%s = stablehlo.compare GE, %l, %r : ({e}, {e}) -> tensor<i1>\n"
-        f"stablehlo.return %s : tensor<i1>\n}}, {region('add', name)[1:-1]}) : ({x}, {u}, {e}) -> {x}\nreturn %0 : {x}"
-    )
-    arrays = values(shape, name, draw(st.integers(0, 50))), values(tuple(places), name, 1)
-    check(function(body, f"%x: {x}, %u: {u}", x), *arrays)
 
 
 @pytest.mark.parametrize("direction", ["GT", "LT"])

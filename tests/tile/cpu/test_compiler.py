@@ -56,7 +56,7 @@ def haswell(monkeypatch):
         pytest.skip("this CPU cannot run code with AVX2")
     wanted = "avx,avx2,bmi,bmi2,cx16,f16c,fma,lzcnt,movbe,popcnt,sse4.2"
     target = native.Target("haswell", ",".join(f"+{name}" for name in wanted.split(",")))
-    monkeypatch.setattr(native, "host", lambda: target)
+    monkeypatch.setattr(native, "default_target", lambda: target)
     native._features.cache_clear()
     yield
     monkeypatch.undo()

@@ -21,7 +21,7 @@ from emu.sdy.passes.replica_groups import (
 )
 
 _I64 = IntegerType(64)
-_STABLEHLO_MESH = "stablehlo.mesh"
+STABLEHLO_MESH = "stablehlo.mesh"
 _COLLECTIVES = (
     "stablehlo.all_gather",
     "stablehlo.all_reduce",
@@ -58,8 +58,8 @@ class LiftInlinedMeshes(ModulePass, name="sdy-lift-inlined-meshes"):
                 if collective.name == name:
                     lifting.replica_groups(collective)
         for mesh_op in _mesh_ops(op):
-            if _STABLEHLO_MESH not in mesh_op.attributes:
-                mesh_op.attributes[_STABLEHLO_MESH] = _as_stablehlo(_mesh_of(mesh_op))
+            if STABLEHLO_MESH not in mesh_op.attributes:
+                mesh_op.attributes[STABLEHLO_MESH] = _as_stablehlo(_mesh_of(mesh_op))
 
 
 class _Lifting:

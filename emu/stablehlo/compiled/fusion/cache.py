@@ -50,7 +50,7 @@ def load_stored(recipe: Recipe) -> None:
 
 
 def _digest(recipe: Recipe) -> str:
-    target = native.host()
+    target = native.default_target()
     text = f"{target.cpu} {target.features} {recipe!r}"
     return hashlib.sha256(text.encode()).hexdigest()[:40]
 

@@ -8,7 +8,7 @@ from emu.mlir.ir import Operation, Value
 from emu.stablehlo.compiled.fusion.access import Access, are_nested, coalesced, necessary_cuts
 from emu.stablehlo.compiled.fusion.operations import can_compute
 from emu.stablehlo.compiled.fusion.reducers import argument_of, combiner_of
-from emu.stablehlo.compiled.fusion.values import Source, Sources, shape_of, tile_dtype
+from emu.stablehlo.compiled.fusion.values import FREE, Source, Sources, shape_of, tile_dtype
 from emu.stablehlo.syntax import ints
 
 MOST_OPERATIONS = 64
@@ -142,6 +142,8 @@ class Draft:
         access = spread(source, size)
         if source.root in self.is_reduced:
             return (frozenset(), None) if self._is_at_hand(source, access, level, rows) else None
+        if source.root is not None and moved_from(source.root) in self.is_reduced:
+            return None  # Elements of the group's own value are moved before they are read.
         needed = necessary_cuts(access)
         if level:
             assert rows is not None
@@ -189,6 +191,8 @@ class Draft:
             if source.root in self.is_reduced or (count == 2 and source.constant is None):
                 return False
             if source.root is not None:
+                if moved_from(source.root) in self.is_reduced:
+                    return False
                 roots.add(source.root)
         return self._commit(op, True, cuts, roots, rows)
 
@@ -200,6 +204,15 @@ class Draft:
         outer, reduced, inner = rows
         index = coalesced([(outer, 0), (reduced, 1), (inner, 0)])
         return coalesced(source.access.dimensions) == index
+
+
+def moved_from(value: Value) -> Value:
+    """Return what a value's elements are moved from by operations that compute nothing."""
+    op = value.defining_op
+    while op is not None and op.name in FREE and op.operands:
+        value = op.operands[0]
+        op = value.defining_op
+    return value
 
 
 def spread(source: Source, size: int) -> Access:

@@ -71,6 +71,21 @@ def test_groups_that_depend_on_each_other_are_not_joined() -> None:
     check_same(evaluate_fused(module, *inputs), reference(module, *inputs))
 
 
+def test_what_is_moved_beyond_reading_through_is_no_part_of_its_source_s_group() -> None:
+    text = """
+    func.func @main(%a: tensor<4x8xf32>) -> tensor<32xf32> {
+      %0 = stablehlo.negate %a : tensor<4x8xf32>
+      %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<4x8xf32>) -> tensor<8x4xf32>
+      %2 = stablehlo.reshape %1 : (tensor<8x4xf32>) -> tensor<32xf32>
+      %3 = stablehlo.abs %2 : tensor<32xf32>
+      return %3 : tensor<32xf32>
+    }
+    """
+    assert names(text) == [["negate"], "transpose", "reshape", ["abs"]]
+    x = np.arange(-16, 16, dtype=np.float32).reshape(4, 8)
+    check_same(evaluate_fused(parse(text), x), reference(parse(text), x))
+
+
 def test_operations_that_move_elements_are_read_through_and_run_for_others() -> None:
     text = """
     func.func @main(%a: tensor<6xf32>, %b: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
