@@ -112,7 +112,7 @@ def through(address: str, alive: int) -> Iterator[None]:
     with _lock:
         server = _server()
         before = {name: getattr(server, name, None) for name in _ADDRESSED}
-        changed = dict(zip(_ADDRESSED, (address, alive, None), strict=True))
+        changed: dict[str, Any] = dict(zip(_ADDRESSED, (address, alive, None), strict=True))
         _set(server, changed)
         try:
             yield
@@ -122,7 +122,7 @@ def through(address: str, alive: int) -> Iterator[None]:
                 _set(server, before)
 
 
-_ADDRESSED = ("_forkserver_address", "_forkserver_alive_fd", "_forkserver_authkey")
+_ADDRESSED: tuple[str, ...] = ("_forkserver_address", "_forkserver_alive_fd", "_forkserver_authkey")
 """How the server is reached; Python 3.14 asks it for a key."""
 
 

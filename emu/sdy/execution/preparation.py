@@ -68,7 +68,8 @@ def prepare(
     name = None
     # Rules of users are functions that change unseen; other pipelines may have passes of users, and passes
     # that write files. The reference's programs are for checks, and so are probes.
-    if passes == DEFAULT_PIPELINE and path == "compiled" and not probed and not has_user_rules():
+    is_default = isinstance(passes, str) and passes == DEFAULT_PIPELINE  # it is not checked yet
+    if is_default and path == "compiled" and not probed and not has_user_rules():
         name = _entry_name(module, donated)
     if name is not None:
         found = _load(name)
