@@ -56,7 +56,7 @@ from emu.comm.layout import (
 from emu.comm.memory.segment import Segment
 from emu.comm.memory.table import Table, digest
 from emu.comm.sync import locks
-from emu.kernels.core.dtypes import BFLOAT16, DTYPES
+from emu.kernels.core.dtype_table import BFLOAT16, DTYPES
 
 SLICE_NS = 50_000_000
 """Longest sleep before a waiter returns to Python."""

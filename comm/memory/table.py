@@ -33,7 +33,7 @@ from emu.comm.layout import (
     round_up,
 )
 from emu.comm.memory.segment import Segment
-from emu.kernels.core.dtypes import DTYPES
+from emu.kernels.core.dtype_table import DTYPES
 
 Digest = tuple[int, int]
 

@@ -16,10 +16,10 @@ from emu.comm.errors import ForkServerError
 from emu.comm.process import serving
 from emu.comm.process.pe import Start, main
 
-_LOST = 255
+LOST = 255
 """Exit status that multiprocessing reports for a process whose fork server is gone."""
 
-_END_S = 0.3
+END_S = 0.3
 """A server closes its pipes a moment before it can be waited for."""
 
 
@@ -62,11 +62,14 @@ class ForkServer:
             ) from error
         return process
 
-    def how_it_ended(self, exitcode: int | None = _LOST) -> str | None:
+    def close(self) -> None:
+        """Give back what belongs to the launch: nothing, as the server is for all launches."""
+
+    def how_it_ended(self, exitcode: int | None = LOST) -> str | None:
         """Return how the server ended, if that is why a PE seems to have ended with ``exitcode``."""
-        if exitcode != _LOST or self.pid is None or not hasattr(os, "waitid"):
+        if exitcode != LOST or self.pid is None or not hasattr(os, "waitid"):
             return None
-        end = time.monotonic() + _END_S
+        end = time.monotonic() + END_S
         while True:
             try:  # without taking the status: multiprocessing asks for it before the next start
                 found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)

@@ -186,7 +186,7 @@ class Launch:
     def start(self, call: RemoteCall, poison: bool, preload: Sequence[str]) -> None:
         """Start every PE."""
         _allow_descriptors(self._n_pes)
-        server = self._server = ForkServer(preload)
+        server = self._server = self._started_server(preload)
         cores, variables = usable_cores(), dict(os.environ)
         for pe in range(self._n_pes):
             receive, send = server.pipe()
@@ -220,6 +220,10 @@ class Launch:
             self._selector.register(receive, selectors.EVENT_READ, ("result", pe))
             self._selector.register(process.sentinel, selectors.EVENT_READ, ("end", pe))
         self._input.begin()
+
+    def _started_server(self, preload: Sequence[str]) -> ForkServer:
+        """Return the server that PEs are forked from."""
+        return ForkServer(preload)
 
     def _open_channel(self, server: ForkServer, pe: int) -> Any:
         """Return the PE's end of a channel for orders; None where a PE makes one call."""
@@ -421,6 +425,8 @@ class Launch:
                 source.close()
         self._selector.close()
         self._segment.close()
+        if self._server is not None:
+            self._server.close()
         for process in self._processes:
             if process.exitcode is not None:
                 process.close()

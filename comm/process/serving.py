@@ -22,7 +22,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from multiprocessing import forkserver, process
+from multiprocessing import connection, forkserver, process
 from typing import Any
 
 _lock = threading.RLock()  # a session that is collected as garbage may end inside
@@ -85,6 +85,53 @@ def server_pid() -> int | None:
     return pid
 
 
+def new_listener() -> tuple[socket.socket, str]:
+    """Return a socket for another fork server, whose name is gone where that can be, and its address."""
+    with _lock, _folder_for_the_socket() as folder:
+        listener = socket.socket(socket.AF_UNIX)
+        try:
+            # multiprocessing removes its folder of temporary files, in which this is, at its end.
+            address: str = vars(connection)["arbitrary_address"]("AF_UNIX")
+            listener.bind(address)
+            os.chmod(address, 0o600)
+            listener.listen()
+            return listener, address if folder is None else _without_name(address)
+        except BaseException:
+            listener.close()
+            raise
+
+
+@contextlib.contextmanager
+def through(address: str, alive: int) -> Iterator[None]:
+    """Have processes that are started inside the block forked from another server.
+
+    Args:
+        address: Address of its socket.
+        alive: Descriptor of the pipe whose end it waits for.
+    """
+    with _lock:
+        server = _server()
+        before = {name: getattr(server, name, None) for name in _ADDRESSED}
+        changed: dict[str, Any] = dict(zip(_ADDRESSED, (address, alive, None), strict=True))
+        _set(server, changed)
+        try:
+            yield
+        finally:
+            # Unless multiprocessing found its own server dead, and has started another.
+            if server._forkserver_address == address:
+                _set(server, before)
+
+
+_ADDRESSED: tuple[str, ...] = ("_forkserver_address", "_forkserver_alive_fd", "_forkserver_authkey")
+"""How the server is reached; Python 3.14 asks it for a key."""
+
+
+def _set(server: Any, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        if hasattr(server, name):
+            setattr(server, name, value)
+
+
 def _server() -> Any:
     # There is no public way to it; its attributes are the same on 3.8 to 3.14.
     return vars(forkserver)["_forkserver"]
@@ -113,7 +160,7 @@ def _replace() -> None:
     if server._forkserver_pid is not None:
         _replaced.append(server._forkserver_pid)
         os.close(server._forkserver_alive_fd)  # it ends by itself
-        _close_address(server._forkserver_address)
+        close_address(server._forkserver_address)
         server._forkserver_address = server._forkserver_alive_fd = server._forkserver_pid = None
     for pid in tuple(_replaced):
         with contextlib.suppress(ChildProcessError):
@@ -144,7 +191,8 @@ _descriptors: dict[str, int] = {}
 """Of each address that this module made."""
 
 
-def _close_address(address: str) -> None:
+def close_address(address: str) -> None:
+    """Give up a server's address."""
     descriptor = _descriptors.pop(address, None)
     if descriptor is not None:
         os.close(descriptor)
@@ -241,4 +289,4 @@ def _try_nameless_socket() -> None:
             client.settimeout(1.0)
             client.connect(nameless)
         finally:
-            _close_address(nameless)
+            close_address(nameless)

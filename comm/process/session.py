@@ -27,6 +27,8 @@ from emu.comm.process.fork_server import ForkServer
 from emu.comm.process.input import Input
 from emu.comm.process.launch import Launch, prepare
 from emu.comm.process.launch_options import LaunchOptions
+from emu.comm.process.loaded_server import loaded_server
+from emu.comm.process.payload import RemoteCall, pack
 
 _END_S = 5.0
 """Seconds that PEs have to end after their last order."""
@@ -39,6 +41,11 @@ class _Staying(Launch):
         super().__init__(segment, timeout, prefix, given)
         self.channels: list[connection.Connection] = []
         self.replies: dict[int, Any] = {}
+        self.load: RemoteCall | None = None
+
+    def _started_server(self, preload: Sequence[str]) -> ForkServer:
+        common = super()._started_server(preload)
+        return common if self.load is None else loaded_server(common, self.load)
 
     def _open_channel(self, server: ForkServer, pe: int) -> Any:
         mine, theirs = server.channel()
@@ -124,6 +131,9 @@ class Session:
         args: Positional arguments, the same for every PE.
         kwargs: Keyword arguments. Default: none.
         options: Settings of the launch. Default: those of ``LaunchOptions()``.
+        load: Function and arguments that are called once, in the process that the PEs are forked from, so that
+            each has what it loads. It can be imported; where it fails, PEs are started all the same.
+            Default: None.
 
     Raises:
         ArgumentError: An argument breaks a rule; nothing was started.
@@ -137,8 +147,11 @@ class Session:
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
         options: LaunchOptions | None = None,
+        load: tuple[Callable[..., object], tuple[Any, ...]] | None = None,
     ) -> None:
+        packed = None if load is None else pack(*load, {})
         world, call, chosen = prepare(_Staying, fn, n_pes, args, kwargs, options, {})
+        world.load = packed
         self.n_pes = n_pes
         self.segment = world._segment
         self._owner = os.getpid()

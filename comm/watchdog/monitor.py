@@ -35,7 +35,7 @@ from emu.comm.layout import (
 from emu.comm.memory.segment import Segment
 from emu.comm.watchdog.compiling import is_compiling, is_reading_input
 from emu.comm.world.details import Description
-from emu.kernels.core.dtypes import DTYPES
+from emu.kernels.core.dtype_table import DTYPES
 
 _FIRST_DESCRIPTION_S = 0.15
 _MANY = 1000

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from emu.comm.errors import CommError
-from emu.comm.world.world import World
+
+if TYPE_CHECKING:  # it loads Numba, and launchers ask whether they are PEs
+    from emu.comm.world.world import World
 
 _current: World | None = None
 

@@ -20,7 +20,7 @@ from emu.mlir.diagnostics import MlirError, PassFailed
 from emu.mlir.types import TensorType
 from emu.sdy.execution.errors import ExecutionError, MismatchError
 from emu.sdy.execution.executable import Executable
-from emu.sdy.execution.partitioned import DEFAULT_PIPELINE
+from emu.sdy.execution.program import DEFAULT_PIPELINE
 from emu.sdy.execution.shards import Placement
 from emu.stablehlo.reference.dtypes import dtype_of, is_integer
 from emu.stablehlo.reference.elementwise import convert

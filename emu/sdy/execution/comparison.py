@@ -12,9 +12,10 @@ import numpy as np
 from emu.mlir.diagnostics import shown_place
 from emu.mlir.ir import BlockArgument, Operation, OpResult, Value
 from emu.mlir.types import TensorType
-from emu.sdy.execution.partitioned import Partitioned
+from emu.sdy.execution.program import Partitioned, main_function
 from emu.sdy.execution.shards import Placement
 from emu.sdy.execution.trace import Recorder, Values
+from emu.sdy.execution.whole import evaluate
 from emu.stablehlo.reference.devices import SingleDevice
 from emu.stablehlo.reference.dtypes import is_complex, is_float
 from emu.stablehlo.reference.scope import HANDLERS, CustomCall, Program, Scope, callee
@@ -205,6 +206,42 @@ _ADDING = {
     *("stablehlo.reduce_window",),
 }
 """Operations that may cancel: their error is measured by the magnitude of what they add up."""
+
+
+def compare(
+    program: Partitioned,
+    every_operation: bool,
+    inputs: Sequence[Array],
+    results: Sequence[Array],
+    per_device: Sequence[Values],
+    custom_calls: Mapping[str, CustomCall],
+) -> Verdict:
+    """Run the whole program, and compare what it computes with what the partitioned one has.
+
+    Args:
+        program: The partitioned program.
+        every_operation: Whether to compare what every operation computes, too; ``program`` has probes then.
+        inputs: The whole inputs.
+        results: The whole results of the partitioned program.
+        per_device: What the probes of each device saw.
+        custom_calls: Functions by the name of their target.
+    """
+    recorder = Recorder(program.whole) if every_operation else None
+    expected = evaluate(
+        program.whole,
+        *inputs,
+        function=str(main_function(program.whole).symbol_name),
+        custom_calls=custom_calls,
+        observer=recorder,
+    )
+    verdict = compare_results(program, expected, results)
+    if recorder is None:
+        return verdict
+    values = compare_values(program, recorder, per_device, custom_calls)
+    # The results tell only that something is wrong, where no operation was found to be.
+    findings = values.findings or verdict.findings
+    largest = max(values.largest_error, verdict.largest_error)
+    return Verdict(findings, values.compared + verdict.compared, largest)
 
 
 def compare_values(

@@ -6,16 +6,19 @@ import hashlib
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from emu.comm.errors import SymmetricMemoryError
-from emu.comm.world.array import SymmetricArray
-from emu.comm.world.group import Group
-from emu.comm.world.world import World
 from emu.stablehlo.reference.errors import EvaluationError
 from emu.stablehlo.reference.values import Array
+
+if TYPE_CHECKING:  # they load Numba, and launchers import this, too
+    from emu.comm.world.array import SymmetricArray
+    from emu.comm.world.group import Group
+    from emu.comm.world.world import World
 
 
 class WorldDevice:

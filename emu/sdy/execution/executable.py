@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from emu.comm.process.launch_options import LaunchOptions
 from emu.comm.world.current import current
-from emu.comm.world.world import World
 from emu.kernels.core.messages import shown
 from emu.mlir.arguments import check_flag, check_module
 from emu.mlir.attributes import IntegerAttr
@@ -30,23 +30,29 @@ from emu.sdy.execution.arguments import (
     with_mesh,
 )
 from emu.sdy.execution.arrays import DeviceArray, PerDevice
-from emu.sdy.execution.comparison import Verdict, compare_results, compare_values
 from emu.sdy.execution.device import WorldDevice
 from emu.sdy.execution.errors import ExecutionError, MismatchError
 from emu.sdy.execution.local_program import PATHS, BoundLocalProgram, Path
-from emu.sdy.execution.memory import Buffer, copy_all
-from emu.sdy.execution.partitioned import DEFAULT_PIPELINE, main_function, n_devices
+from emu.sdy.execution.memory import Buffer, array_nbytes, copy_all
 from emu.sdy.execution.preparation import prepare
+from emu.sdy.execution.program import (
+    DEFAULT_PIPELINE,
+    has_dynamic_inputs,
+    main_function,
+    n_devices,
+)
 from emu.sdy.execution.resident import ResidentPEs
-from emu.sdy.execution.shards import Placement, box
-from emu.sdy.execution.symbolic import Specializations
-from emu.sdy.execution.trace import Recorder, Values
-from emu.sdy.passes.base import Pass
-from emu.stablehlo.reference import evaluate
+from emu.sdy.execution.shards import Placement, box, is_same_place
+from emu.sdy.execution.trace import Values
 from emu.stablehlo.reference.custom_calls import registered_calls
 from emu.stablehlo.reference.devices import SingleDevice
 from emu.stablehlo.reference.scope import CustomCall
 from emu.stablehlo.reference.values import Array
+
+if TYPE_CHECKING:
+    from emu.comm.world.world import World
+    from emu.sdy.execution.comparison import Verdict
+    from emu.sdy.execution.symbolic import Specializations
 
 Check = Literal["outputs", "unsharded"]
 CHECKS = (None, "outputs", "unsharded")
@@ -97,7 +103,9 @@ class Executable:
             raise ExecutionError("check must be None for a program of several replicas")
         self._n_partitions = n_devices(module)
         self._symbolic: Specializations[Executable] | None = None
-        if Specializations.are_needed(module):
+        if has_dynamic_inputs(module):
+            from emu.sdy.execution.symbolic import Specializations  # loads every pass
+
             self._symbolic = Specializations(module)
             self._options: dict[str, Any] = {
                 "passes": passes,
@@ -286,7 +294,7 @@ class Executable:
         return [values], [DeviceArray(placement, [x]) for placement, x in pairs]
 
     def _shard(self, placement: Placement, value: Input, device: int) -> Array:
-        if isinstance(value, DeviceArray) and not _is_same_place(value.placement, placement):
+        if isinstance(value, DeviceArray) and not is_same_place(value.placement, placement):
             value = value.numpy()  # of another program
         if isinstance(value, np.ndarray):
             return placement.shard(value, self._partition(device), copy=False)
@@ -334,12 +342,14 @@ class Executable:
         there = [
             x.buffer
             if isinstance(x, DeviceArray) and x.buffer is not None and x.buffer.memory is memory
-            and _is_same_place(x.placement, p)
+            and is_same_place(x.placement, p)
             else None
             for p, x in self._placed(given)
         ]  # fmt: skip
         forms = self._program.inputs
-        sizes = [_nbytes(*form) for form, known in zip(forms, there, strict=True) if known is None]
+        sizes = [
+            array_nbytes(*form) for form, known in zip(forms, there, strict=True) if known is None
+        ]
         fresh = iter(memory.take(sizes))
         found: list[tuple[Buffer, tuple[int, ...] | None]] = []
         copies: list[tuple[Array, Array]] = []
@@ -366,7 +376,7 @@ class Executable:
                 found[result] = inputs[index]
         forms = self._program.results
         missing = [number for number in range(len(forms)) if number not in found]
-        fresh = resident.memory.take([_nbytes(*forms[number]) for number in missing])
+        fresh = resident.memory.take([array_nbytes(*forms[number]) for number in missing])
         found.update(zip(missing, fresh, strict=True))
         return [found[number] for number in range(len(forms))]
 
@@ -382,7 +392,7 @@ class Executable:
         self, placement: Placement, value: Input, pe: int, target: Array
     ) -> list[tuple[Array, Array]]:
         """Return what to copy (target, source) for a shard; clear what reaches beyond the tensor."""
-        if isinstance(value, DeviceArray) and not _is_same_place(value.placement, placement):
+        if isinstance(value, DeviceArray) and not is_same_place(value.placement, placement):
             value = value.numpy()
         if not isinstance(value, np.ndarray):
             return [(target, self._shard(placement, value, pe))]
@@ -440,42 +450,20 @@ class Executable:
         self, wholes: Sequence[Array], results: Sequence[Array], per_device: Sequence[Values]
     ) -> None:
         """Run the whole program, and raise an error where the partitioned one differs."""
-        whole = self.partitioned.whole
-        recorder = Recorder(whole) if self.check == "unsharded" else None
-        expected = evaluate(
-            whole,
-            *wholes,
-            function=str(main_function(whole).symbol_name),
-            custom_calls=self._calls,
-            observer=recorder,
+        from emu.sdy.execution.comparison import compare
+
+        verdict = compare(
+            self.partitioned, self.check == "unsharded", wholes, results, per_device, self._calls
         )
-        verdict = compare_results(self.partitioned, expected, results)
-        if recorder is not None:
-            values = compare_values(self.partitioned, recorder, per_device, self._calls)
-            # The results tell only that something is wrong, where no operation was found to be.
-            findings = values.findings or verdict.findings
-            largest = max(values.largest_error, verdict.largest_error)
-            verdict = Verdict(findings, values.compared + verdict.compared, largest)
         self.verdict = verdict
         if verdict.findings:
             raise MismatchError(str(verdict.findings[0]), verdict.findings)
 
 
-def _nbytes(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> int:
-    return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-
-
-def _is_same_place(a: Placement, b: Placement) -> bool:
-    """Return whether devices hold the same parts of two arrays."""
-    if a == b:
-        return True
-    if a.type != b.type or a.local_shape != b.local_shape:
-        return False
-    count = max(a.mesh.total_size, b.mesh.total_size)
-    try:
-        return all(a.starts(device) == b.starts(device) for device in range(count))
-    except ValueError:  # a device is in one of the meshes only
-        return False
+def _is_pass(value: object) -> bool:
+    """Return whether a value is a pass; where passes were never imported there is none."""
+    passes = sys.modules.get("emu.sdy.passes.base")
+    return passes is not None and isinstance(value, passes.Pass)
 
 
 def _whole(placement: Placement, value: Input) -> Array:
@@ -566,7 +554,7 @@ def run(
     options: LaunchOptions | None = None,
 ) -> list[Array]:
     """Run a module once: ``compile`` and a call, whose arguments these are."""
-    if any(isinstance(each, (str, Pass)) for each in inputs):
+    if any(isinstance(each, str) or _is_pass(each) for each in inputs):
         raise ExecutionError(
             "run takes the program's inputs, but got passes: run_passes(module, passes) runs those"
         )

@@ -10,11 +10,10 @@ import numpy as np
 
 from emu.mlir.attributes import IntegerAttr
 from emu.mlir.ir import Operation
-from emu.sdy.execution.partitioned import NUMBER, PROBE, Partitioned, main_function
 from emu.sdy.execution.pickled import Pickled
+from emu.sdy.execution.program import NUMBER, PROBE, Partitioned, main_function
 from emu.sdy.execution.shards import Placement
 from emu.sdy.execution.trace import Values
-from emu.stablehlo.reference import evaluate
 from emu.stablehlo.reference.devices import Device
 from emu.stablehlo.reference.dtypes import dtype_of
 from emu.stablehlo.reference.scope import CustomCall
@@ -130,6 +129,8 @@ class BoundLocalProgram:
         if self._bound is not None:
             self._bound(inputs, outputs)
         else:
+            from emu.sdy.execution.whole import evaluate
+
             module = program.code.value
             assert isinstance(module, Operation)
             found = evaluate(

@@ -80,6 +80,11 @@ class Memory:
         return np.ndarray(shape, dtype, self._segment.bytes, start)
 
 
+def array_nbytes(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> int:
+    """Return the number of bytes of an array."""
+    return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+
+
 def copy_all(pairs: Sequence[tuple[Array, Array]]) -> None:
     """Copy arrays (target, source), in several threads if that pays."""
     total = sum(target.nbytes for target, _ in pairs)

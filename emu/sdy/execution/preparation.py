@@ -25,7 +25,7 @@ from emu.kernels.core import cache_files
 from emu.mlir.fingerprint import fingerprint
 from emu.mlir.ir import Operation
 from emu.sdy.execution.local_program import LocalProgram, Path
-from emu.sdy.execution.partitioned import DEFAULT_PIPELINE, Partitioned, partition
+from emu.sdy.execution.program import DEFAULT_PIPELINE, Partitioned
 from emu.sdy.rules.registry import has_user_rules
 
 _SUFFIX = ".program"
@@ -68,12 +68,15 @@ def prepare(
     name = None
     # Rules of users are functions that change unseen; other pipelines may have passes of users, and passes
     # that write files. The reference's programs are for checks, and so are probes.
-    if passes == DEFAULT_PIPELINE and path == "compiled" and not probed and not has_user_rules():
+    is_default = isinstance(passes, str) and passes == DEFAULT_PIPELINE  # it is not checked yet
+    if is_default and path == "compiled" and not probed and not has_user_rules():
         name = _entry_name(module, donated)
     if name is not None:
         found = _load(name)
         if found is not None:
             return found
+    from emu.sdy.execution.partitioned import partition  # loads every pass
+
     partitioned = partition(module, passes, probed=probed)
     prepared = Prepared(partitioned, LocalProgram.of(partitioned, path, donated))
     if name is not None:

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-import emu.sdy.execution.whole  # noqa: F401  # handlers of sdy operations, which PEs need, too
 from emu.comm.process.launch_options import LaunchOptions
 from emu.comm.process.orders import Orders
 from emu.comm.process.session import Session
 from emu.comm.world.current import world
-from emu.comm.world.world import World
+from emu.mlir.ir import Operation
 from emu.sdy.execution.device import WorldDevice
 from emu.sdy.execution.local_program import BoundLocalProgram, LocalProgram
 from emu.sdy.execution.memory import Buffer, Memory
+from emu.sdy.execution.pickled import Pickled
 from emu.sdy.execution.trace import Values
 from emu.stablehlo.reference.values import Array
+
+if TYPE_CHECKING:  # they load Numba, and launchers import this
+    from emu.comm.world.world import World
+    from emu.stablehlo.compiled import CompiledProgram
+
+_PRELOAD = "emu.sdy.execution.preload"
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,18 @@ def _resident_bytes(field: str) -> int:
         return 0
 
 
+_loaded: list[CompiledProgram] = []
+"""The program of the session, in PEs that were forked from a process that has loaded it."""
+
+
+def load(code: Pickled[CompiledProgram | Operation]) -> None:
+    """Load a program and its kernels, in the process that the PEs are forked from."""
+    program = code.value
+    if not isinstance(program, Operation):
+        program.load()
+        _loaded[:] = [program]
+
+
 def serve(
     orders: Iterable[Allocate | Measure | Run], program: LocalProgram, n_replicas: int
 ) -> None:
@@ -81,6 +100,8 @@ def serve(
     """
     assert isinstance(orders, Orders)
     here = world()
+    if _loaded:
+        program.code.value = _loaded[0]
     bound: BoundLocalProgram | None = None
     allocated, before = 0, _resident_bytes("RssAnon")
     for order in orders:
@@ -138,8 +159,14 @@ class ResidentPEs:
     ) -> None:
         self.options = options
         # Loaded once for all PEs, where this launch is the first.
-        preloaded = replace(options, preload=(*options.preload, __name__))
-        self.session = Session(serve, n_pes, args=(program, n_replicas), options=preloaded)
+        preloaded = replace(options, preload=(*options.preload, _PRELOAD))
+        self.session = Session(
+            serve,
+            n_pes,
+            args=(program, n_replicas),
+            options=preloaded,
+            load=(load, (program.code,)),
+        )
         session = self.session
         self.memory = Memory(
             session.segment, lambda nbytes: int(session.order(Allocate(nbytes))[0])

@@ -127,3 +127,16 @@ class Placement:
         for part, device in reversed(list(zip(parts, devices, strict=True))):
             self.store(part, device, whole)
         return whole
+
+
+def is_same_place(a: Placement, b: Placement) -> bool:
+    """Return whether devices hold the same parts of two arrays."""
+    if a == b:
+        return True
+    if a.type != b.type or a.local_shape != b.local_shape:
+        return False
+    count = max(a.mesh.total_size, b.mesh.total_size)
+    try:
+        return all(a.starts(device) == b.starts(device) for device in range(count))
+    except ValueError:  # a device is in one of the meshes only
+        return False

@@ -11,9 +11,9 @@ from emu.mlir.types import TensorType, Type
 from emu.sdy.dialect.functions import function_type
 from emu.sdy.execution.arrays import DeviceArray, PerDevice, to_array
 from emu.sdy.execution.errors import ExecutionError
-from emu.sdy.execution.partitioned import main_function
+from emu.sdy.execution.program import main_function
 from emu.sdy.passes.shapes.errors import CannotRefine
-from emu.sdy.passes.shapes.refinement import has_dynamic_arguments, refine_shapes
+from emu.sdy.passes.shapes.refinement import refine_shapes
 
 _MOST_PROGRAMS = 8
 
@@ -38,11 +38,6 @@ class Specializations(Generic[P]):
     def __init__(self, module: Operation) -> None:
         self._module = module.clone()
         self._programs: OrderedDict[tuple[Type, ...], P] = OrderedDict()
-
-    @staticmethod
-    def are_needed(module: Operation) -> bool:
-        """Return whether a module's main function takes tensors of dynamic shapes."""
-        return has_dynamic_arguments(main_function(module))
 
     def program(self, inputs: Sequence[Any], make: Callable[[Operation], P]) -> P:
         """Return the program for inputs.

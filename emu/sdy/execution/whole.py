@@ -2,7 +2,7 @@
 
 To change how a tensor is sharded changes none of its values, so most operations pass their operand
 on. A manual computation is different: its body sees shards. It runs once per device of its mesh, in
-threads if the program runs on one device.
+threads if the program runs on one device. Whoever imports ``evaluate`` from here has the handlers.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from emu.mlir.types import TensorType
 from emu.sdy.dialect.attributes import ManualAxes, Mesh, TensorShardingPerValue
 from emu.sdy.dialect.meshes import get_mesh
 from emu.sdy.execution.shards import Placement, coordinates
+from emu.stablehlo.reference import evaluate as evaluate  # noqa: PLC0414  # with these handlers
 from emu.stablehlo.reference.devices import Device, SingleDevice, run_on_threads
 from emu.stablehlo.reference.dtypes import constant_array
 from emu.stablehlo.reference.errors import EvaluationError

@@ -38,6 +38,9 @@ class Form:
         """Return what computes the results at one place."""
         raise NotImplementedError
 
+    def load(self) -> None:
+        """Load the code that it calls, if that is on disk: processes that are forked then have it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:

@@ -20,6 +20,10 @@ class Fused(Form):
 
     kernel: FusedKernel
 
+    def load(self) -> None:
+        """Load the kernel, if it is on disk."""
+        self.kernel.load()
+
     def bind(self, site: Site) -> Action:
         """Return what launches the kernel."""
         kernel, env = self.kernel, site.memory.env

@@ -73,6 +73,11 @@ class CompiledProgram:
             if index not in own
         }
 
+    def load(self) -> None:
+        """Load the kernels that are on disk: processes that are forked from this one then have them."""
+        if self.planned is not None:
+            _load(self.planned.steps)
+
     def bind(
         self, device: Device | None = None, custom_calls: Mapping[str, CustomCall] | None = None
     ) -> BoundProgram:
@@ -287,6 +292,13 @@ def _check_writable(arrays: Sequence[Array]) -> None:
     for index, array in enumerate(arrays):
         if not array.flags.writeable:
             raise EvaluationError(f"output {index} must be writable")
+
+
+def _load(steps: Sequence[Step]) -> None:
+    for step in steps:
+        step.form.load()
+        for block in step.blocks:
+            _load(block)
 
 
 # Binding

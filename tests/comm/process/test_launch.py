@@ -370,3 +370,12 @@ def test_windows_is_refused_clearly() -> None:
         "PlatformError: emu runs PEs on Linux and macOS, but this is Windows: use WSL, where it is "
         "Linux"
     )
+
+
+def test_the_launcher_loads_no_numba() -> None:
+    code = (
+        "import sys, emu.comm.process.launch, emu.comm.process.session;"
+        "print([m for m in ('numba', 'llvmlite') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

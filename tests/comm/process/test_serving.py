@@ -101,7 +101,7 @@ def test_a_socket_without_a_name_is_still_its_owners_alone(tmp_path):
         os.unlink(tmp_path / "socket")
         client.connect(nameless)
         assert not listener.getsockname().startswith("\0")
-        serving._close_address(nameless)
+        serving.close_address(nameless)
         assert not os.path.exists(nameless)
 
 

@@ -16,7 +16,7 @@ import pytest
 import emu.sdy
 from emu.kernels.core import cache_files, cache_folder
 from emu.kernels.errors import CacheFolderError, CacheWarning
-from emu.sdy.execution import preparation
+from emu.sdy.execution import partitioned, preparation
 from emu.sdy.execution.executable import Executable, compile
 from emu.sdy.execution.preparation import folder_name
 from emu.sdy.rules import register, unregister
@@ -62,13 +62,13 @@ def cache(monkeypatch) -> Iterator[Path]:
 def partitions(monkeypatch) -> list[object]:
     """The modules that are partitioned, because there is no entry."""
     found: list[object] = []
-    partition = preparation.partition
+    partition = partitioned.partition
 
     def noted(module, *args, **kwargs):
         found.append(module)
         return partition(module, *args, **kwargs)
 
-    monkeypatch.setattr(preparation, "partition", noted)
+    monkeypatch.setattr(partitioned, "partition", noted)
     return found
 
 

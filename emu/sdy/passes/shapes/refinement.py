@@ -33,14 +33,6 @@ _ASSERTION = "shape_assertion"
 _RETURNS = {"func.return", "stablehlo.return", "sdy.return"}
 
 
-def has_dynamic_arguments(function: Operation) -> bool:
-    """Return whether a function takes tensors of dynamic shapes."""
-    return any(
-        isinstance(type_, TensorType) and not type_.is_static
-        for type_ in function_type(function).inputs
-    )
-
-
 def refine_shapes(module: Operation, main: Operation, types: Sequence[Type]) -> None:
     """Refine a module in place for types of its main function's arguments.
 

@@ -92,6 +92,10 @@ class FusedKernel:
 
         return run
 
+    def load(self) -> None:
+        """Load the machine code, if it is on disk."""
+        cache.load_stored(self.recipe)
+
     @functools.cached_property
     def _launcher(self) -> Callable[[int, int, int, Sequence[object]], None]:
         """Launches on one thread: a PE has one."""
