@@ -58,7 +58,7 @@ def named(jax: Any, name: str, shardings: Tree, mesh: MeshLike) -> Tree:
         ArgumentError: It holds something else, a spec that does not fit the mesh, or another mesh.
     """
 
-    def bound(value: object) -> object:
+    def bound(value: Any) -> Any:
         if isinstance(value, jax.sharding.PartitionSpec):
             if mesh is None:
                 raise ArgumentError(f"{name}: {value} needs a mesh; give mesh= to emu.sdy.jit")

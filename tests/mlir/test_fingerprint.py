@@ -152,7 +152,7 @@ CHANGES: dict[str, Callable[[Operation], object]] = {
     "add_block": lambda m: m.body().operations[0].regions[0].add_block(),
     "block with an argument": lambda m: op(m, 0).add_region(Region([Block([F16])])),
     "take_body": lambda m: op(m, 4).add_region().take_body(m.body().operations[0].regions[0]),
-    "successors": lambda m: op(m, 5).successors.append(main(m)),
+    "successors": lambda m: setattr(op(m, 5), "successors", (main(m),)),
     "results": lambda m: op(m, 5).results.append(
         Operation("test.op", result_types=[F16]).results[0]
     ),

@@ -172,6 +172,6 @@ def test_what_lacks_attributes_or_regions_is_written_in_generic_form(name: str) 
         for op in function.body() if function.regions[0].blocks else ():
             if op.dialect != "func" and not registry.definition(op.name).defaults:
                 op.properties.clear()
-                op.regions.clear()
+                op.regions = ()
     text = to_text(module)
     assert to_text(parse(text, verify=False)) == text

@@ -111,12 +111,18 @@ def analyse(
     if others:
         change_shardings(copy, main, others)
     check_size(copy)
-    axes = dict.fromkeys(axis.name for _, each in meshes_of(copy) for axis in each.axes)
-    given.check_links(links, axes)
+    written = _axes(copy)
+    if len(meshes_of(copy)) < 2:
+        given.check_links(links, written)
     notes = [f"{problem}: passes make the shards even" for problem in uneven(main)]
     originals = {name: value.defining_op for value, name in called.items()}
     causes = _partition(copy, session, {n: op for n, op in originals.items() if op is not None})
+    given.check_links(links, _axes(copy), written)  # several meshes are one now, of finer axes
     return Analysis(copy, session, causes, links, rate, notes)
+
+
+def _axes(module: Operation) -> list[str]:
+    return list(dict.fromkeys(axis.name for _, each in meshes_of(module) for axis in each.axes))
 
 
 def _main(module: Operation, session: Session) -> Operation:

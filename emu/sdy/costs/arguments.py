@@ -67,13 +67,22 @@ def slowest(links: Link | Mapping[str, Link], axes: Iterable[str]) -> Link:
     )
 
 
-def check_links(links: Link | Mapping[str, Link], axes: Iterable[str]) -> None:
-    """Raise ArgumentError unless links by axis are those of the axes of the mesh."""
+def check_links(
+    links: Link | Mapping[str, Link], axes: Iterable[str], written: Iterable[str] = ()
+) -> None:
+    """Raise ArgumentError unless links by axis are those of the axes of the mesh.
+
+    Args:
+        links: The argument ``link``.
+        axes: Axes that must have a link.
+        written: Axes that may have one: those of the module's meshes before they became one.
+    """
     if isinstance(links, Link):
         return
     known = list(axes)
+    may = {*known, *written}
     missing = [axis for axis in known if axis not in links]
-    unknown = [axis for axis in links if axis not in known]
+    unknown = [axis for axis in links if axis not in may]
     if missing or unknown:
         raise ArgumentError(
             f"link must have a link for each axis of the mesh ({', '.join(known) or 'none'}), but "

@@ -116,4 +116,4 @@ def test_a_page_of_what_cannot_be_partitioned_says_so(program: Path, capsys) -> 
     assert '"cost":"The cost is not known, since the module cannot' in Path("page.html").read_text()
     capsys.readouterr()
     assert main(["sdy", "cost", "program.mlir"]) == 1
-    assert "the partitioned program is not valid\nprogram.mlir:6:8: " in capsys.readouterr().err
+    assert "program.mlir:2:1: mesh @a has 2 devices, which do not" in capsys.readouterr().err

@@ -223,7 +223,23 @@ def test_meshes_with_the_same_devices_may_differ() -> None:
       return %p, %q : tensor<8xf32>, tensor<8xf32>
     }"""
     found = emu.sdy.cost(text, link={"x": "1GB/s", "y": "1GB/s", "flat": "2GB/s"})
-    assert [each.axes for each in found.collectives] == [('"x"',), ('"flat"',)]
+    assert [each.axes for each in found.collectives] == [('"x"',), ('"x"', '"y"')]
+
+
+def test_links_of_several_meshes_are_those_of_the_axes_of_their_union() -> None:
+    text = """
+    sdy.mesh @a = <["x"=4, "y"=2]>
+    sdy.mesh @b = <["p"=2, "q"=4]>
+    func.func @main(%p: tensor<8xf32> {sdy.sharding = #sdy.sharding<@a, [{"x"}]>},
+                    %q: tensor<8xf32> {sdy.sharding = #sdy.sharding<@b, [{"p"}]>})
+        -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@a, [{}]>},
+            tensor<8xf32> {sdy.sharding = #sdy.sharding<@b, [{}]>}) {
+      return %p, %q : tensor<8xf32>, tensor<8xf32>
+    }"""
+    with pytest.raises(emu.sdy.ArgumentError, match=r"\(p, x_0, y\), but has none for 'x_0'"):
+        emu.sdy.cost(text, link=dict.fromkeys("xypq", "1GB/s"))
+    found = emu.sdy.cost(text, link=dict.fromkeys(["p", "x_0", "y"], "1GB/s"))
+    assert [each.axes for each in found.collectives] == [('"p"', '"x_0"'), ('"p"',)]
 
 
 def test_padding_is_not_taken_for_the_cause() -> None:
