@@ -24,9 +24,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-_TWO_EDGES = "expected input of sdy.data_flow_edge to not be defined by an SdyDialect op"
-
-
 def test_modules_are_printed_as_shardy_prints_them() -> None:
     with Oracle() as oracle:
         for seed in SEEDS:
@@ -39,7 +36,4 @@ def test_passes_give_what_shardys_give(pipeline: str) -> None:
     with Oracle() as oracle:
         for seed in SEEDS:
             difference = compare(seed, program(seed), pipeline, oracle)
-            # Shardy adds the edges of a user's named computations twice, and then refuses them.
-            if _TWO_EDGES in str(difference):
-                continue
             assert not isinstance(difference, Difference), str(difference)
