@@ -49,6 +49,8 @@ def is_local_slice_dim(op: Operation, dim: int, sharding: TensorSharding, mesh: 
 def is_local_pad_dim(op: Operation, dim: int, sharding: TensorSharding, mesh: Mesh) -> bool:
     """Return whether a ``stablehlo.pad`` along a dimension leaves each element on its device.
 
+    What makes uneven shards even counts as elements: it is padded like them afterwards.
+
     Args:
         op: The ``stablehlo.pad``.
         dim: The dimension.
@@ -65,7 +67,7 @@ def is_local_pad_dim(op: Operation, dim: int, sharding: TensorSharding, mesh: Me
     own, made = size_of_shard(size, count), size_of_shard(padded, count)
     for shard in range(count):
         first = max(0, shard * made - low)
-        last = min(size - 1, shard * made - low + made - 1)
+        last = min(own * count - 1, shard * made - low + made - 1)
         if first <= last and (first // own != shard or last // own != shard):
             return False
     return True

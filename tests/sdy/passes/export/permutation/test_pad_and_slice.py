@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sdy_devices import by_hand, on_devices, operations, whole
 
@@ -61,6 +61,7 @@ def check(text: str, size: int, passes: str) -> None:
     st.integers(0, 2),
     st.sampled_from(PIPELINES),
 )
+@example(('["x"=2]', '{"x"}'), 1, 0, 2, 0, PIPELINES[2])  # what evens shards would move
 def test_pads(
     cut: tuple[str, str], size: int, low: int, high: int, interior: int, passes: str
 ) -> None:
