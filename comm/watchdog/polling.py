@@ -99,6 +99,7 @@ class LoopObserver:
         self._same = 0
         self._answering = False
         self._other_threads = (0.0, 0.0)
+        self._place: str | None = None
 
     def answer(self, frame: types.FrameType | None) -> None:
         """Write into this PE's block the number of times in a row that it was seen to wait in the same state.
@@ -112,7 +113,10 @@ class LoopObserver:
         try:
             state, place = _state(frame)
             block[B_SAME] = self._again(state)
-            self._segment.write_place(self._pe, place)
+            # While it is written there is none, and the launcher may be reading the last one.
+            if place != self._place:
+                self._segment.write_place(self._pe, place)
+                self._place = place
         except StoppedError:
             raise
         except Exception:  # noqa: BLE001 - names may mean anything in a program
