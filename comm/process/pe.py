@@ -88,10 +88,18 @@ def _report_threads(start: Start) -> None:
     def report() -> None:
         from emu.comm.watchdog.polling import describe_threads
 
+        before = None
         while True:
             left = _left_over_threads()
-            text = describe_threads(left)
-            start.segment.write_place(start.pe, f"thread{'s' * (len(left) > 1)} {text}")
+            # A description reads source files: done again and again, it would count as a computation.
+            frames = sys._current_frames()
+            places = [(frames.get(t.ident or 0), t) for t in left]
+            now = [(f and (f.f_code, f.f_lasti), t.name) for f, t in places]
+            if now != before:
+                text = describe_threads(left)
+                start.segment.write_place(start.pe, f"thread{'s' * (len(left) > 1)} {text}")
+                before = now
+            del frames, places  # they keep what the threads' functions hold
             time.sleep(_REPORT_S)
 
     threading.Thread(target=report, daemon=True, name="emu-threads-left").start()

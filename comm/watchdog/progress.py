@@ -42,6 +42,8 @@ _MANY_READS, _READ_S = 100, 100e-6
 """A PE that reads that often, and takes no more processor time per read, does little else."""
 _LEAVING_S = 5.0
 """A thread that is left over is reported after this time."""
+_LEAVING_TICKS = 1
+"""Clock ticks a second (a hundredth of it) that a PE may use that only waits for its threads."""
 _DIGEST_BYTES = 256 << 20
 _BLOCK = 1 << 20
 
@@ -83,7 +85,9 @@ class Progress:
         computing = [s for s in seen if s.state not in (FINISHED, DEAD) and not s.waiting]
         for s in computing:
             ticks = cpu_ticks(self._pids[s.pe])
-            if ticks != self._ticks[s.pe]:
+            # A PE that waits for its threads wakes up to say where they are: that is no computation.
+            idle = _LEAVING_TICKS * (1 + now - self._busy_since[s.pe]) if s.state == LEAVING else 0
+            if ticks - self._ticks[s.pe] > idle:
                 self._ticks[s.pe], self._busy_since[s.pe], self._busy = ticks, now, now
         self._report_threads(seen, now)
         if any(self._waits_outside(s) for s in seen):
