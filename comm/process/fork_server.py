@@ -48,7 +48,7 @@ class ForkServer:
             ForkServerError: The server died, or could not load what PEs need.
         """
         process: Any = self._context.Process(
-            target=_main_of, args=(_Lazy(make),), name=f"emu-pe-{pe}"
+            target=_main_of, args=(Lazy(make),), name=f"emu-pe-{pe}"
         )
         try:
             with _no_typed_main():
@@ -118,18 +118,18 @@ def _no_typed_main() -> Iterator[None]:
         main["__file__"] = file
 
 
-class _Lazy:
-    """A ``Start`` made when it is pickled: descriptors can only be duplicated during the start."""
+class Lazy:
+    """A start message made when it is pickled: descriptors can only be duplicated during the start."""
 
-    def __init__(self, make: Callable[[], Start]) -> None:
+    def __init__(self, make: Callable[[], object]) -> None:
         self._make = make
 
     def __reduce__(self) -> tuple[object, ...]:
         return _identity, (self._make(),)
 
 
-def _identity(start: Start) -> Start:
-    return start
+def _identity(message: object) -> object:
+    return message
 
 
 def _main_of(start: Start) -> None:

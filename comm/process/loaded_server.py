@@ -17,7 +17,7 @@ from multiprocessing import forkserver, reduction
 from typing import Any
 
 from emu.comm.process import serving
-from emu.comm.process.fork_server import END_S, LOST, ForkServer, signal_name
+from emu.comm.process.fork_server import END_S, LOST, ForkServer, Lazy, signal_name
 from emu.comm.process.payload import RemoteCall
 from emu.comm.process.pe import Start
 from emu.kernels.core.environment import THREAD_VARIABLES
@@ -48,7 +48,7 @@ class LoadedServer(ForkServer):
         receive, send = common.pipe()
         self._process: Any = self._context.Process(
             target=_serve,
-            args=(_LazyOrders(lambda: _orders(call, listener.fileno(), alive, send)),),
+            args=(Lazy(lambda: _orders(call, listener.fileno(), alive, send)),),
             name="emu-loaded-server",
             daemon=True,
         )
@@ -117,20 +117,6 @@ def _received(receive: Any) -> bool:
         return bool(receive.recv())
     except (EOFError, OSError):
         return False
-
-
-class _LazyOrders:
-    """``_Orders`` made when they are pickled: descriptors can only be duplicated during the start."""
-
-    def __init__(self, make: Callable[[], _Orders]) -> None:
-        self._make = make
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _identity, (self._make(),)
-
-
-def _identity(orders: _Orders) -> _Orders:
-    return orders
 
 
 def _orders(call: RemoteCall, listener: int, alive: int, ready: Any) -> _Orders:
