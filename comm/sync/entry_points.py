@@ -3,8 +3,8 @@
 Each name is that of a kernel in :mod:`emu.comm.sync.signals`, where its body stands; the number is that of its
 arguments, all int64. For these kernels Numba's dispatch costs more than the work: an entry point takes the
 arguments as they are (:func:`emu.kernels.core.jit.entry`). The kernels in ``signals`` keep Numba's dispatchers,
-because other kernels call them. A kernel that is not in the cache of compiled code is compiled at its first
-call, so that a program waits for no kernel that it does not use.
+because other kernels call them. A kernel is loaded from the cache of compiled code, or
+compiled, at its first call, so that a program waits for no kernel that it does not use.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from types import FrameType
 
 from emu.comm.errors import CollectiveMismatchError
 from emu.comm.memory.stop import check_stopped
-from emu.comm.sync import signals
+from emu.comm.sync import entry_points, signals
 from emu.comm.sync.signals import DIFFERS, DONE
 from emu.comm.world.membership import Membership, publish_wait
 
@@ -89,7 +89,7 @@ def mismatch(group: Membership, call: str) -> CollectiveMismatchError:
 
 
 def _meet(group: Membership) -> None:
-    arrived = signals.barrier_arrive(group.me, group.barrier_address, group.n_pes, REPORT)
+    arrived = entry_points.barrier_arrive(group.me, group.barrier_address, group.n_pes, REPORT)
     pass_barrier(group, int(arrived), f"{group.name} (report of a mismatch)")
 
 

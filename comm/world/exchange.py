@@ -34,7 +34,8 @@ from emu.comm.arrays import Array, Words
 from emu.comm.engine.records import KEPT, NONE, PUSHED
 from emu.comm.engine.steps import STREAM_BYTES
 from emu.comm.layout import LINE
-from emu.comm.sync.signals import DONE, barrier_arrive
+from emu.comm.sync import entry_points
+from emu.comm.sync.signals import DONE
 from emu.comm.world.agreement import CLOSING, mismatch, pass_barrier
 from emu.comm.world.allocation import Allocation
 from emu.comm.world.collective_header import (
@@ -345,7 +346,7 @@ class Exchange:
         """Wait for all members."""
         group = self._group
         tag = header.tag + CLOSING
-        arrived = barrier_arrive(group.me, group.barrier_address, group.n_pes, tag)
+        arrived = entry_points.barrier_arrive(group.me, group.barrier_address, group.n_pes, tag)
         self._pass_barrier(header, arrived)
 
     def _pass_barrier(self, header: CollectiveHeader, arrived: int) -> None:

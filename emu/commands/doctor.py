@@ -100,6 +100,7 @@ def precompile(console: Console | None = None) -> None:
     from emu.comm.process.launch import launch
     from emu.kernels.core.jit import cache_dir
     from emu.kernels.precompile import STEPS
+    from emu.stablehlo.compiled.precompile import precompile as precompile_programs
 
     console = console or Console(highlight=False)
     begin = time.monotonic()
@@ -107,6 +108,7 @@ def precompile(console: Console | None = None) -> None:
         **STEPS,
         "a world of PEs": partial(launch, _compile_machine, 1),
         "a communication server": partial(launch, _communicate, 1),
+        "sharded programs": precompile_programs,
     }
     for name, step in steps.items():
         start = time.monotonic()

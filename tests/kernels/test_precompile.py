@@ -15,6 +15,7 @@ PROBE = """
 import json
 from emu.kernels.core import jit
 from emu.kernels.precompile import STEPS
+from emu.stablehlo.compiled.precompile import precompile
 
 load, loaded, missing = jit._DigestCache.load_overload, [], []
 
@@ -24,7 +25,7 @@ def counted(self, *arguments):
     return found
 
 jit._DigestCache.load_overload = counted
-for step in STEPS.values():
+for step in [*STEPS.values(), precompile]:
     step()
 print(json.dumps([loaded, missing]))
 """
@@ -41,7 +42,7 @@ def test_doctor_warm_compiles_all() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    for name in [*STEPS, "a world of PEs"]:
+    for name in [*STEPS, "a world of PEs", "sharded programs"]:
         assert f" s  {name}\n" in done.stdout
     assert "All kernels are compiled" in done.stdout
     probe = subprocess.run(
@@ -49,4 +50,6 @@ def test_doctor_warm_compiles_all() -> None:
     )
     loaded, missing = json.loads(probe.stdout)
     assert missing == []
-    assert {"_multiply_arrays", "_multiply_shared", "_cast_rows", "reduce_run"} <= set(loaded)
+    assert {"_multiply_arrays", "_multiply_shared", "_cast_rows", "reduce_run", "_add_rows"} <= set(
+        loaded
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -247,6 +248,17 @@ _KERNELS: dict[str, Callable[..., None]] = {
     "multiply": _multiply,
     "set": _set,
 }
+
+
+def compile_scatters(dtypes: Sequence[np.dtype[Any]]) -> None:
+    """Compile what combines updates of these dtypes, and what sets those of any dtype."""
+    starts = np.zeros(1, np.int64)
+    for dtype in dtypes:
+        for name, kernel in _KERNELS.items():
+            if name != "set":
+                kernel(np.zeros(1, dtype), starts, starts, np.zeros((1, 1), dtype))
+    for width in (1, 2, 4, 8):
+        _set_bits(np.zeros(1, f"u{width}"), starts, starts, np.zeros((1, 1), f"u{width}"))
 
 
 def add_points(target: Array, places: np.ndarray, values: Array) -> None:

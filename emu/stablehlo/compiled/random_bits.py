@@ -95,6 +95,12 @@ class RandomBits(Form):
         return site.all(run)
 
 
+def compile_generators() -> None:
+    """Compile both generators."""
+    for draw in (_draw_philox, _draw_threefry):
+        draw([0, 0], (2,), 32)
+
+
 def _draw_philox(
     state: list[int], shape: tuple[int, ...], width: int
 ) -> tuple[list[int], np.ndarray]:
