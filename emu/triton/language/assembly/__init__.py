@@ -1,0 +1,1 @@
+"""Inline assembly: a subset of PTX, run on tensors."""
