@@ -25,6 +25,9 @@ from emu.triton.language.arithmetic import (
     sub,
     where,
 )
+from emu.triton.language.assembly.elementwise import (
+    inline_asm_elementwise,
+)
 from emu.triton.language.constants import (
     ConstexprLike,
     base_type,
@@ -50,7 +53,6 @@ from emu.triton.language.debugging import (
     device_assert,
     device_print,
     expect_zero,
-    inline_asm_elementwise,
     map_elementwise,
     max_constancy,
     max_contiguous,

@@ -136,17 +136,6 @@ def expect_zero(x: TensorLike, mask: TensorLike | None) -> tensor:
     return value
 
 
-def inline_asm_elementwise(*arguments: object, **keywords: object) -> tensor:
-    """Refuse: assembly of a GPU cannot run here.
-
-    Raises:
-        NotImplementedError: Always.
-    """
-    raise NotImplementedError(
-        "tl.inline_asm_elementwise has assembly of a GPU, which emu cannot run; write it with tl"
-    )
-
-
 def map_elementwise(*arguments: object, **keywords: object) -> NoReturn:
     """Refuse: this version does not have it.
 

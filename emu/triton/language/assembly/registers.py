@@ -160,13 +160,13 @@ class Registers:
             return self.filled(value, held)
         if isinstance(operand, Vector):
             return bitcast_to(self._packed(operand, held, line), held)
-        value = self.bits(operand, line)
-        if held == int1 or value.dtype == int1:
-            return value if held == value.dtype else cast_to(value, held)
+        found = self.bits(operand, line)
+        if held == int1 or found.dtype == int1:
+            return found if held == found.dtype else cast_to(found, held)
         width = held.primitive_bitwidth
-        if value.dtype.primitive_bitwidth != width:
-            value = cast_to(value, get_int_dtype(width, False))
-        return bitcast_to(value, held)
+        if found.dtype.primitive_bitwidth != width:
+            found = cast_to(found, get_int_dtype(width, False))
+        return bitcast_to(found, held)
 
     def _packed(self, operand: Vector, held: dtype, line: str) -> tensor:
         width = held.primitive_bitwidth // len(operand.items)
@@ -204,7 +204,11 @@ class Registers:
         if self.shape and not value.extents:
             value = broadcast_to(value, self.shape)
         if held == int1 or value.dtype == int1:
-            return not_equal(value, 0) if held == int1 and value.dtype != int1 else cast_to(value, held)
+            return (
+                not_equal(value, 0)
+                if held == int1 and value.dtype != int1
+                else cast_to(value, held)
+            )
         if value.dtype.is_floating():
             value = unsigned(value)
         width = held.primitive_bitwidth
