@@ -9,7 +9,6 @@ import pytest
 
 import emu.triton.language as tl
 from emu import triton
-from emu.triton.tools.tensor_descriptor import TensorDescriptor
 
 
 class Pair(NamedTuple):
@@ -116,8 +115,3 @@ def test_what_is_not_there_yet_says_so() -> None:
         @triton.aggregate
         class Holder:
             pass
-
-    with pytest.raises(NotImplementedError, match="TensorDescriptor is not in emu yet"):
-        TensorDescriptor(np.zeros((4, 4)), [4, 4], [4, 1], [2, 2])
-    with pytest.raises(NotImplementedError, match="from_tensor is not in emu yet"):
-        TensorDescriptor.from_tensor(np.zeros((4, 4)), [2, 2])

@@ -11,7 +11,7 @@ from emu.triton.language.constants import base_type, base_value, constexpr, cons
 from emu.triton.language.conversion import cast_to, to_tensor
 from emu.triton.language.promotion import scalar_dtype
 from emu.triton.language.types import dtype, int1, tuple_type
-from emu.triton.language.values import Scalar, flatten, tensor, tuple
+from emu.triton.language.values import Scalar, composite, flatten, tensor, tuple
 from emu.triton.source import JITCallable
 
 LANGUAGE = ("emu.triton", "triton.language")
@@ -80,7 +80,7 @@ def type_of(value: object) -> base_type:
 
 def describe(value: object) -> str:
     """Return the type of a value as text."""
-    if isinstance(value, tensor | tuple):
+    if isinstance(value, tensor | tuple | composite):
         return str(value.type)
     return f"constexpr[{unwrap(value)}]"
 
@@ -95,7 +95,12 @@ def is_same(first: object, second: object) -> bool:
         return len(first) == len(second) and all(
             is_same(a, b) for a, b in zip(first.values, second.values, strict=True)
         )
-    if isinstance(first, tensor | tuple) or isinstance(second, tensor | tuple):
+    if isinstance(first, composite) and isinstance(second, composite):
+        return first.type == second.type and all(
+            is_same(a, b) for a, b in zip(first.parts(), second.parts(), strict=True)
+        )
+    kinds = tensor | tuple | composite
+    if isinstance(first, kinds) or isinstance(second, kinds):
         return False
     return _equal(unwrap(first), unwrap(second))
 

@@ -25,6 +25,10 @@ from emu.triton.language.arithmetic import (
     sub,
     where,
 )
+from emu.triton.language.block_pointers import (
+    advance,
+    make_block_ptr,
+)
 from emu.triton.language.constants import (
     ConstexprLike,
     base_type,
@@ -58,6 +62,15 @@ from emu.triton.language.debugging import (
     static_assert,
     static_print,
 )
+from emu.triton.language.descriptors import (
+    load_tensor_descriptor,
+    make_tensor_descriptor,
+    store_tensor_descriptor,
+    tensor_descriptor,
+    tensor_descriptor_base,
+    tensor_descriptor_base_type,
+    tensor_descriptor_type,
+)
 from emu.triton.language.iteration import (
     condition,
     range,
@@ -84,7 +97,6 @@ from emu.triton.language.mathematics import (
     umulhi,
 )
 from emu.triton.language.memory import (
-    advance,
     atomic_add,
     atomic_and,
     atomic_cas,
@@ -97,11 +109,7 @@ from emu.triton.language.memory import (
     atomic_xchg,
     atomic_xor,
     load,
-    load_tensor_descriptor,
-    make_block_ptr,
-    make_tensor_descriptor,
     store,
-    store_tensor_descriptor,
 )
 from emu.triton.language.reductions import (
     reduce,

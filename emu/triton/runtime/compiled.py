@@ -10,7 +10,7 @@ from typing import Any
 from emu.triton import knobs
 from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import options
-from emu.triton.runtime.arguments import CONSTANT, Packed, describe, torch_guard
+from emu.triton.runtime.arguments import CONSTANT, Packed, describe, torch_guard, width
 from emu.triton.runtime.backends import Launch
 from emu.triton.runtime.build import Build
 from emu.triton.runtime.driver import WARP_SIZE, driver
@@ -141,7 +141,11 @@ def _paths(type_: TypeSpelling, at: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Return the paths to the kernel's arguments in the packed values."""
     if isinstance(type_, tuple):
         return [path for i, t in enumerate(type_) for path in _paths(t, (*at, i))]
-    return [] if type_ == CONSTANT else [at]
+    if type_ == CONSTANT:
+        return []
+    count = width(type_)
+    # A tensor descriptor is packed as a tuple of what it consists of.
+    return [at] if count == 1 else [(*at, i) for i in range(count)]
 
 
 def _selection(build: Build) -> Callable[[Sequence[Packed]], list[Packed]] | None:

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any, Generic, NoReturn, TypeVar, overload
 
 from emu.triton import knobs
-from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import arguments, launcher, options
 from emu.triton.runtime.arguments import Key
 from emu.triton.runtime.build import Build, Request, build
@@ -227,7 +226,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         """Check that the kernel does not store to read-only memory."""
         position = 0
         for name, one in specialised.items():
-            count = _width(one.type)
+            count = arguments.width(one.type)
             stored = any(build.stores[position : position + count])
             if one.read_only and stored:
                 raise ValueError(
@@ -261,13 +260,6 @@ class JITFunction(JITCallable, KernelInterface[T]):
             f"{self.__name__} must be launched as {self.__name__}[grid](...), or called from a function "
             "that is decorated with @triton.jit"
         )
-
-
-def _width(type_: TypeSpelling) -> int:
-    """Return the number of arguments of the executable that a type stands for."""
-    if isinstance(type_, tuple):
-        return sum(map(_width, type_))
-    return int(type_ != arguments.CONSTANT)
 
 
 @overload
