@@ -91,7 +91,7 @@ def device_print(
         text = text.rstrip(" ").removesuffix(":") + ": "
     if len(text) > 2 and not text.startswith(" "):
         text = " " + text
-    builder().print_(text, [to_tensor(a).handle for a in args], bool(unwrap(hex)))
+    builder().print_(text, [computed(to_tensor(a)).handle for a in args], bool(unwrap(hex)))
 
 
 def debug_barrier() -> None:
