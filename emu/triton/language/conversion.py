@@ -167,7 +167,9 @@ def _saturated(handle: ir.Value, element: tile.ScalarType) -> ir.Value:
     """Bring what is beyond the largest number of a dtype to it; NaN stays."""
     assert isinstance(element, tile.DType)
     emit, largest = builder(), float(ml_dtypes.finfo(element.numpy).max)
-    if tile.dtype_of(handle.type).bits == 8:  # of another 8-bit float, which may not hold the number
+    if (
+        tile.dtype_of(handle.type).bits == 8
+    ):  # of another 8-bit float, which may not hold the number
         handle = emit.cast(handle, tile.F32)
     for code, limit in ((Code.MIN, largest), (Code.MAX, -largest)):
         bound = emit.constant(limit, handle.type)

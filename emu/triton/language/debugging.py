@@ -8,7 +8,7 @@ from typing import NoReturn, TypeVar
 from emu.triton.language.arithmetic import logical_or, not_
 from emu.triton.language.constants import ConstexprLike, unwrap, unwrap_sequence
 from emu.triton.language.context import builder, current
-from emu.triton.language.conversion import cast_to, to_tensor
+from emu.triton.language.conversion import cast_to, computed, to_tensor
 from emu.triton.language.types import int1
 from emu.triton.language.values import ShapeLike, TensorLike, tensor
 
