@@ -23,6 +23,8 @@ _CANONICAL = {
     **{f.language_name: f.spelling for f in FORMATS},
     "float8_e4m3fn": "fp8e4nv",
     "float8_e5m2": "fp8e5",
+    "float8_e4m3fnuz": "fp8e4b8",
+    "float8_e5m2fnuz": "fp8e5b16",
     "half": "fp16",
     "float": "fp32",
     "double": "fp64",

@@ -65,7 +65,6 @@ from emu.triton.language.iteration import (
 )
 from emu.triton.language.linear import (
     dot,
-    dot_scaled,
 )
 from emu.triton.language.mathematics import (
     abs,
@@ -106,6 +105,7 @@ from emu.triton.language.memory import (
 from emu.triton.language.reductions import (
     reduce,
 )
+from emu.triton.language.scaled_products import dot_scaled
 from emu.triton.language.scans import (
     associative_scan,
     histogram,

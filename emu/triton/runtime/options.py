@@ -30,9 +30,7 @@ IGNORED: dict[str, object] = {
     "launch_cooperative_grid": False,
     "launch_cluster": False,
     "launch_pdl": False,
-    "supported_fp8_dtypes": tuple(
-        f.name for f in FORMATS if f.is_float and f.bits == 8 and f.element
-    ),
+    "supported_fp8_dtypes": tuple(f.name for f in FORMATS if f.is_float and f.bits == 8),
     "deprecated_fp8_dot_operand_dtypes": (),
     "allow_fp8e4nv": True,
     "default_dot_input_precision": "ieee",
