@@ -58,6 +58,9 @@ from emu.triton.language.debugging import (
     static_assert,
     static_print,
 )
+from emu.triton.language.external import (
+    extern_elementwise,
+)
 from emu.triton.language.iteration import (
     condition,
     range,
@@ -179,6 +182,11 @@ def builtin(fn: F) -> F:
     """Mark a function as one of the language; programs decorate their own with it."""
     fn.__triton_builtin__ = True  # type: ignore[attr-defined]  # functions take any
     return fn
+
+
+def extern(fn: F) -> F:
+    """Mark a function of a device library, which programs write around :func:`extern_elementwise`."""
+    return builtin(fn)
 
 
 def _folded(
