@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import warnings
-from typing import TypeGuard
+from collections.abc import Sequence
+from typing import Any, TypeGuard
 
 from emu.tile.ops import Code
 from emu.triton.language.constants import ConstexprLike, unwrap
@@ -496,3 +497,15 @@ def integer_operation(code: Code, x: TensorLike, y: TensorLike) -> tensor:
         raise TypeError(f"umulhi needs integers of 32 or 64 bits, but got {a} and {b}")
     unsigned = get_int_dtype(a.dtype.int_bitwidth, False)
     return bitcast_to(_binary(code, bitcast_to(a, unsigned), bitcast_to(b, unsigned)), a.dtype)
+
+
+def known_extreme(name: str, values: Sequence[Any]) -> Any:
+    """Return Python's ``max`` or ``min`` of values known at compile time.
+
+    Raises:
+        ValueError: One is NaN or a negative zero, of which the result would depend on the order.
+    """
+    for value in values:
+        if isinstance(value, float) and (value != value or (value == 0 and str(value)[0] == "-")):
+            raise ValueError(f"{name} of constexprs takes neither NaN nor -0.0, but got {value}")
+    return max(values) if name == "max" else min(values)

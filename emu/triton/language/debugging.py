@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from emu.triton.language.arithmetic import logical_or, not_
 from emu.triton.language.constants import ConstexprLike, unwrap, unwrap_sequence
@@ -145,12 +145,3 @@ def inline_asm_elementwise(*arguments: object, **keywords: object) -> tensor:
     raise NotImplementedError(
         "tl.inline_asm_elementwise has assembly of a GPU, which emu cannot run; write it with tl"
     )
-
-
-def map_elementwise(*arguments: object, **keywords: object) -> NoReturn:
-    """Refuse: this version does not have it.
-
-    Raises:
-        NotImplementedError: Always.
-    """
-    raise NotImplementedError("tl.map_elementwise is not in emu yet; write it on whole tensors")
