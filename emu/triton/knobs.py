@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Self, TypeVar
 
+from emu.kernels.core import environment
+
 __all__ = [
     "HookChain",
     "Knobs",
@@ -122,6 +124,7 @@ class RuntimeKnobs(Knobs):
     Attributes:
         interpret: Run kernels on the reference backend. Default: ``TRITON_INTERPRET``.
         debug: Check ``device_assert`` in every kernel. Default: ``TRITON_DEBUG``.
+        check: What kernels check as they run: None, ``"bounds"`` or ``"bounds:all"``. Default: ``EMU_CHECK``.
         launch_enter_hook: Called before every launch.
         launch_exit_hook: Called after every launch, the last added first.
         kernel_load_start_hook: Kept.
@@ -135,6 +138,7 @@ class RuntimeKnobs(Knobs):
 
     interpret: bool = _flag("TRITON_INTERPRET")
     debug: bool = _flag("TRITON_DEBUG")
+    check: str | None = field(default_factory=environment.check)
     launch_enter_hook: HookChain[Callable[..., object]] = field(default_factory=HookChain)
     launch_exit_hook: HookChain[Callable[..., object]] = field(default_factory=_reversed_hooks)
     kernel_load_start_hook: HookChain[Callable[..., object]] = field(default_factory=HookChain)
