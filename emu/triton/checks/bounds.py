@@ -249,6 +249,8 @@ class _Report:
             return f"an element that begins {storage.end - address} bytes before the end of {name}'s memory"
         elements = f"{distance // access.size} elements" if distance % access.size == 0 else ""
         text = f"{distance} bytes" + (f" ({elements})" if elements else "")
+        if not distance:
+            text, side = "right", f"behind the end of {name}"
         if access.argument is None or origin is None or (address - origin) % access.size:
             return f"{text} {side}'s memory"
         return f"{text} {side}'s memory; it is {name}[{(address - origin) // access.size}]"

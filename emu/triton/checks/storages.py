@@ -74,7 +74,7 @@ def _in_shared_memory(array: np.ndarray[Any, Any]) -> Storage | None:
     world = None if worlds is None else worlds.current()
     if world is None:
         return None
-    found: tuple[int, int] | None = world.find_allocation(array.__array_interface__["data"][0])
+    found: tuple[int, int] | None = world.heap.find_span(array.__array_interface__["data"][0])
     return None if found is None else Storage(*found)
 
 
