@@ -230,7 +230,9 @@ class JITFunction(JITCallable, KernelInterface[T]):
             if made is None:
                 made = self._builds[known] = self._build(known, request, given)
             self._check_read_only(made, specialised)
-            kernel = self._table[key] = CompiledKernel(made, given)
+            kernel = CompiledKernel(made, given)
+            table = self._table if request.check is None else self._checked_table
+            table[key] = kernel
         return kernel
 
     def _build(self, key: Key, request: Request, given: dict[str, object]) -> Build:
