@@ -119,7 +119,10 @@ CHECKS = ("bounds", "bounds:all")
 
 def _check_check(check: object) -> None:
     if check not in (None, False, "", *CHECKS):
-        raise ValueError(f"check must be one of {CHECKS}, or None, but got {check!r:.60}")
+        raise ValueError(
+            f"check (of the launch, the kernel, knobs.runtime or EMU_CHECK) must be one of {CHECKS}, or "
+            f"None, but got {check!r:.60}"
+        )
 
 
 def check_of(given: object, default: object) -> str | None:
