@@ -30,7 +30,8 @@ REFUSALS = (TypeError, ValueError, OverflowError)  # of an argument
 #                   _emu_i the index of the argument in hand (errors name it), _emu_c its class
 #   of the launch   _emu_grid, then _emu_x, _emu_y, _emu_z; _emu_options (keywords that are no parameters),
 #                   _emu_rest (arguments that are none);
-#                   _emu_key of the compiled kernel; _emu_kernel, the CompiledKernel
+#                   _emu_key of the compiled kernel; _emu_kernel, the CompiledKernel;
+#                   _emu_checked launches with the option "check"
 #   tables          _emu_table (kernels by key), _emu_tensors (classes of torch tensors),
 #                   _emu_watched (name, value and namespace of the globals that kernels were compiled with;
 #                   in the loop _emu_n, _emu_value and _emu_space)
@@ -88,6 +89,8 @@ def launcher({parameters}):
             _emu_active.__exit__(None, None, None)
     _emu_key = ({keys})
     if _emu_options:
+        if "check" in _emu_options:
+            return _emu_checked(_emu_grid, {{{bound}}}, _emu_options)
         _emu_key = _emu_key, (*_emu_options.items(),)
     try:
         _emu_kernel = _emu_table.get(_emu_key)
@@ -113,7 +116,7 @@ def launcher({parameters}):
     else:
         _emu_x, _emu_y, _emu_z = _emu_extents(_emu_grid)
     if _emu_x:
-        _emu_kernel.run(_emu_x, _emu_y, _emu_z, ({values}))
+        _emu_kernel.run(_emu_x, _emu_y, _emu_z, ({values}){given})
     return _emu_kernel
 """
 
@@ -161,6 +164,7 @@ def make(
     table: dict[Key, K],
     miss: Callable[[Key, dict[str, object], dict[str, object]], K],
     watched: list[tuple[str, object, dict[str, object]]],
+    checked: Callable[..., K] | None = None,
 ) -> Callable[..., K]:
     """Return the launcher of a kernel.
 
@@ -170,6 +174,8 @@ def make(
         table: Compiled kernels by key.
         miss: Compiles and stores the kernel of a key that the table lacks, from bound arguments and options.
         watched: Name, value and namespace of each global that became part of compiled kernels.
+        checked: Launches with the option ``check``, given the grid, bound arguments and options. None: the kernels
+            of the table have checks, and are given the arguments themselves as well.
 
     Returns:
         ``launcher(grid, /, *args, **kwargs)``: launches and returns the compiled kernel. A grid of None
@@ -177,6 +183,7 @@ def make(
     """
     space = _namespace(name, params)
     space |= {"_emu_table": table, "_emu_miss": miss, "_emu_watched": watched}
+    space["_emu_checked"] = checked
     signature = ["_emu_grid", "/"]
     for i, param in enumerate(params):
         space[f"_emu_d{i}"] = param.default if param.has_default else MISSING
@@ -191,9 +198,12 @@ def make(
         lookups="".join(_lookup(p, i) for i, p in enumerate(params)) or "            _emu_i = 0\n",
         keys="".join(f"_emu_k{i}, " for i in range(len(params))),
         values=values,
-        bound=", ".join(f"{p.name!r}: {p.name}" for p in params),
         names="".join(f"{p.name}, " for p in params),
+        bound=(bound := ", ".join(f"{p.name!r}: {p.name}" for p in params)),
+        given="" if checked is not None else f", {{{bound}}}",
     )
+    if checked is None:  # the option is in the key, so that it need not be looked for
+        text = text.replace('if "check" in _emu_options:', "if False:")
     exec(compile(text, f"<launcher of {name}>", "exec"), space)  # noqa: S102 - from names of parameters
     launcher: Callable[..., K] = space["launcher"]
     launcher.__name__ = launcher.__qualname__ = name

@@ -66,7 +66,7 @@ They are accepted and change nothing, as an instance of the kernel runs on one t
 ``enable_fp_fusion=True``, which lets ``a * b + c`` be rounded once.
 """
 
-USED = frozenset(("debug", "num_threads", "backend"))
+USED = frozenset(("debug", "num_threads", "backend", "check"))
 DEFAULT_BACKEND = "cpu"
 
 
@@ -117,11 +117,41 @@ def _check_backend(backend: object) -> None:
         raise ValueError(f"backend must be one of {backends.names()}, but got {backend!r}")
 
 
+CHECKS = ("bounds", "bounds:all")
+"""Values of the option ``check``; ``checks.bounds`` implements them."""
+
+
+def _check_check(check: object) -> None:
+    if check not in (None, False, "", *CHECKS):
+        raise ValueError(
+            f"check (of the launch, the kernel, knobs.runtime or EMU_CHECK) must be one of {CHECKS}, or "
+            f"None, but got {check!r:.60}"
+        )
+
+
+def check_of(given: object, default: object) -> str | None:
+    """Return what a launch checks: its option, else the kernel's setting, else that of the knob.
+
+    Args:
+        given: Value of the option ``check``; None if there is none, False for no check.
+        default: Setting of the kernel, likewise.
+
+    Raises:
+        ValueError: There is no such check.
+    """
+    for found in (given, default, knobs.runtime.check):
+        if found is not None:
+            _check_check(found)
+            return str(found) if found else None
+    return None
+
+
 _CHECKS: dict[str, Callable[[object], None]] = {
     "num_threads": _check_threads,
     "num_warps": _check_warps,
     "debug": _check_debug,
     "backend": _check_backend,
+    "check": _check_check,
 }
 
 
