@@ -107,11 +107,3 @@ def test_a_constexpr_cannot_be_said_not_to_be_specialised() -> None:
 
     with pytest.raises(triton.CompilationError, match="n marked as constexpr and listed"):
         kernel[(1,)](5)
-
-
-def test_what_is_not_there_yet_says_so() -> None:
-    with pytest.raises(NotImplementedError, match=r"aggregate \(Holder\) is not in emu yet"):
-
-        @triton.aggregate
-        class Holder:
-            pass

@@ -16,13 +16,13 @@ from emu.triton.language import blocks, memory
 from emu.triton.language.constants import base_type, unwrap
 from emu.triton.language.conversion import constant
 from emu.triton.language.types import block_type, dtype, int64, pointer_type
-from emu.triton.language.values import TensorLike, composite_type, tensor
+from emu.triton.language.values import TensorLike, tensor
 
 _PADDINGS = ("", "zero", "nan")
 _warned: list[str] = []
 
 
-class block_pointer_type(composite_type):
+class block_pointer_type(blocks.stored_type):
     """Type of a block pointer.
 
     Attributes:
@@ -124,6 +124,15 @@ class block_pointer(memory.block_reference):
     def parts(self) -> list[Any]:
         """Return the pointer, the extents, the strides and the offsets."""
         return [self.base, *self.extents, *self.steps, *self.offsets]
+
+    def with_parts(self, parts: Sequence[Any]) -> block_pointer:
+        """Return a block pointer of the same type that consists of others."""
+        return self.type.make(parts)
+
+    def __str__(self) -> str:
+        return str(self.type)
+
+    __repr__ = __str__
 
     def advance(self, offsets: object) -> block_pointer:
         """Return ``tl.advance(self, offsets)``."""

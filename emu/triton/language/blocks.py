@@ -14,10 +14,11 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Sequence
+from typing import Any
 
 from emu.tile.ops import Code
 from emu.triton.language.arithmetic import clamp, where
-from emu.triton.language.constants import unwrap
+from emu.triton.language.constants import base_type, composite, composite_type, unwrap
 from emu.triton.language.conversion import cast_to, constant
 from emu.triton.language.creation import arange
 from emu.triton.language.shapes import Shape, item, reshape
@@ -27,6 +28,39 @@ from emu.triton.language.values import tuple as language_tuple
 
 Scalars = builtins.tuple[tensor, ...]
 """Integers of the running program, one an axis."""
+
+
+class stored_type(composite_type):
+    """Type of values that stand for a tensor in memory.
+
+    Their parts are pointers and integers of the running program; all else is part of the type.
+    """
+
+    def part_types(self) -> dict[str, base_type]:
+        """Return the types of the parts by name, in order."""
+        raise NotImplementedError
+
+    def make(self, parts: Sequence[Any]) -> composite:
+        """Return the value of this type that consists of these parts."""
+        raise NotImplementedError
+
+    @property
+    def types(self) -> list[base_type]:  # type: ignore[override]  # computed, never set
+        """Types of the parts."""
+        return list(self.part_types().values())
+
+    @property
+    def known(self) -> list[bool]:  # type: ignore[override]  # computed, never set
+        """Whether each part is known at compile time: none is."""
+        return [False] * len(self.types)
+
+    def with_types(self, types: Sequence[base_type]) -> stored_type:
+        """Return the type itself: its parts have one type each."""
+        return self
+
+    def is_like(self, other: composite_type) -> bool:
+        """Return whether both are the same type."""
+        return self == other
 
 
 def known(value: tensor) -> int | None:

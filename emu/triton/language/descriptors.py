@@ -15,7 +15,7 @@ from typing import Any
 from emu.tile.ops import Rmw
 from emu.triton.language import blocks, memory
 from emu.triton.language.arithmetic import where
-from emu.triton.language.constants import ConstexprLike, base_type, unwrap
+from emu.triton.language.constants import ConstexprLike, base_type, composite, unwrap
 from emu.triton.language.conversion import bitcast_to, constant, to_tensor
 from emu.triton.language.types import (
     SPELLINGS,
@@ -30,7 +30,7 @@ from emu.triton.language.types import (
     uint32,
     uint64,
 )
-from emu.triton.language.values import TensorLike, composite, composite_type, tensor, tuple
+from emu.triton.language.values import TensorLike, tensor, tuple
 
 MAX_RANK = 5
 PADDINGS = ("zero", "nan")
@@ -42,7 +42,7 @@ _ADDED = {"uint32", "int32", "uint64", "fp32", "fp16", "bf16"}
 _ORDERED = {"uint32", "int32", "uint64", "int64"}
 
 
-class tensor_descriptor_base_type(composite_type):
+class tensor_descriptor_base_type(blocks.stored_type):
     """Type of a descriptor.
 
     Attributes:
@@ -127,6 +127,11 @@ class tensor_descriptor_base(composite):
         """Dtype of the elements."""
         return self.type.block_type.element_ty
 
+    def __str__(self) -> str:
+        return str(self.type)
+
+    __repr__ = __str__
+
 
 class tensor_descriptor(tensor_descriptor_base):
     """A tensor in memory, which blocks of one shape are read from and written to.
@@ -150,6 +155,10 @@ class tensor_descriptor(tensor_descriptor_base):
     def parts(self) -> list[Any]:
         """Return the pointer, the extents and the strides."""
         return [self.base, *self.shape.values, *self.strides.values]
+
+    def with_parts(self, parts: Sequence[Any]) -> tensor_descriptor:
+        """Return a descriptor of the same type that consists of others."""
+        return self.type.make(parts)
 
     def load(self, offsets: object) -> tensor:
         """Return the block that begins at an index.

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from emu.tile.ops import Rmw
 from emu.triton.language.arithmetic import operand
-from emu.triton.language.constants import ConstexprLike, unwrap
+from emu.triton.language.constants import ConstexprLike, composite, unwrap
 from emu.triton.language.context import builder
 from emu.triton.language.conversion import bitcast_to, bytes_of_bools, cast_to, to_tensor
 from emu.triton.language.shapes import broadcast_handle, broadcast_tensors, wrapped
@@ -20,7 +20,7 @@ from emu.triton.language.types import (
     pointer_type,
     void,
 )
-from emu.triton.language.values import TensorLike, composite, member, tensor
+from emu.triton.language.values import TensorLike, member, tensor
 from emu.triton.language.values import tuple as language_tuple
 
 _LOAD_CACHE = ("", ".ca", ".cg", ".cs", ".cv")

@@ -11,6 +11,7 @@ from emu.triton.language.constants import (
     ConstexprLike,
     base_type,
     base_value,
+    composite,
     constexpr,
     constexpr_type,
     unwrap,
@@ -290,41 +291,6 @@ class tuple(base_value):
         return f"({', '.join(repr(v) for v in self.values)})"
 
 
-class composite_type(base_type):
-    """Type of values that consist of others, such as tensor descriptors.
-
-    Loops, branches, calls and launches take such a value apart, and put it together again.
-    """
-
-    def part_types(self) -> dict[str, base_type]:
-        """Return the types of the parts by name, in order."""
-        raise NotImplementedError
-
-    def make(self, parts: Sequence[Any]) -> composite:
-        """Return the value of this type that consists of other parts."""
-        raise NotImplementedError
-
-
-class composite(base_value):
-    """A value that consists of others.
-
-    Attributes:
-        type: Its :class:`composite_type`; it holds what is known when a kernel is compiled.
-    """
-
-    type: composite_type
-
-    def parts(self) -> list[Any]:
-        """Return the values that it consists of, in the order of its type's."""
-        raise NotImplementedError
-
-    def __str__(self) -> str:
-        return str(self.type)
-
-    def __repr__(self) -> str:
-        return str(self.type)
-
-
 class slice:
     """A part of a tuple, or a whole axis of a tensor: ``start:stop:step``."""
 
@@ -350,7 +316,8 @@ ShapeLike: TypeAlias = ConstexprLike[int] | ConstexprLike[Sequence[ConstexprLike
 
 def _type_of(value: object) -> base_type:
     if isinstance(value, tensor | tuple | composite):
-        return value.type
+        found: base_type = value.type
+        return found
     return constexpr_type(value)
 
 
@@ -369,10 +336,10 @@ def member(function: F) -> F:
 def _items(value: object) -> Sequence[object] | None:
     """Return the items of a tuple of any kind or of a composite; ``None`` for anything else."""
     value = unwrap(value) if isinstance(value, constexpr) else value
-    if isinstance(value, composite):
-        return value.parts()
     if isinstance(value, tuple):
         return value.values
+    if isinstance(value, composite):
+        return value.parts()
     return value if isinstance(value, builtins.tuple | list) else None
 
 
@@ -420,7 +387,7 @@ def _take(template: object, rest: Iterator[ir.Value]) -> Any:
         )
         return tuple([_take(v, rest) for v in template.values], fields)
     if isinstance(template, composite):
-        return template.type.make([_take(v, rest) for v in template.parts()])
+        return template.with_parts([_take(v, rest) for v in template.parts()])
     items = _items(template)
     if items is None or not any(flatten(v) for v in items):
         return template

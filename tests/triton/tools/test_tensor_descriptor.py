@@ -173,6 +173,21 @@ def test_a_source_spells_descriptors() -> None:
     np.testing.assert_array_equal(y, x * 3)
 
 
+@triton.jit
+def _far(pair, to):
+    to.store([0, 0], pair[0].load([pair[1] * 100000, 0]))
+
+
+def test_addresses_are_checked_against_the_tensor() -> None:
+    x, y = _filled((8, 8)), _aligned((8, 8))
+    whole, to = TensorDescriptor.from_tensor(x, [8, 8]), TensorDescriptor.from_tensor(y, [8, 8])
+    _run(whole, to, check="bounds")
+    np.testing.assert_array_equal(y, x * 2)
+    too_large = TensorDescriptor(np.zeros((8, 8), np.float32), [1 << 20, 8], [8, 1], [8, 8])
+    with pytest.raises(triton.TritonError, match=r"out of bounds in kernel _far[\s\S]*pair\[0\]"):
+        _far[(1,)]((too_large, 1), to, check="bounds")
+
+
 class _Own(TensorDescriptor):
     pass
 
