@@ -133,7 +133,7 @@ class BoundsChecker:
             return None
         value: Any = given[str(name)]
         for step in path:
-            value = value[step]
+            value = getattr(value, step) if isinstance(step, str) else value[step]
         return value
 
     def _error(self, facts: _Facts, report: _Report) -> OutOfBoundsError:

@@ -11,7 +11,6 @@ from typing import Any, Generic, NoReturn, TypeVar, overload
 
 from emu.triton import knobs
 from emu.triton.language.aggregates import aggregate
-from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import arguments, launcher, options
 from emu.triton.runtime.arguments import Key
 from emu.triton.runtime.build import Build, Request, build
@@ -130,9 +129,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         if any(p.parameter.kind is p.parameter.VAR_POSITIONAL for p in self.params):
             raise TypeError(f"kernel {self.__name__} must not have a parameter with a star")
         table = self._table if checked is not None else self._checked_table
-        return launcher.make(
-            self.__name__, self.params, table, self._miss, self._watched, checked
-        )
+        return launcher.make(self.__name__, self.params, table, self._miss, self._watched, checked)
 
     def _launch_checked(
         self, grid: object, bound: dict[str, object], given: dict[str, object]
@@ -266,7 +263,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         """Check that the kernel does not store to read-only memory."""
         position = 0
         for name, one in specialised.items():
-            count = _width(one.type)
+            count = arguments.width(one.type)
             stored = any(build.stores[position : position + count])
             if one.read_only and stored:
                 raise ValueError(
@@ -301,13 +298,6 @@ class JITFunction(JITCallable, KernelInterface[T]):
             f"{self.__name__} must be launched as {self.__name__}[grid](...), or called from a function "
             "that is decorated with @triton.jit"
         )
-
-
-def _width(type_: TypeSpelling) -> int:
-    """Return the number of arguments of the executable that a type stands for."""
-    if isinstance(type_, tuple):
-        return sum(map(_width, type_))
-    return int(type_ != arguments.CONSTANT)
 
 
 @overload
