@@ -107,7 +107,7 @@ def launcher({parameters}):
     else:
         _emu_x, _emu_y, _emu_z = _emu_extents(_emu_grid)
     if _emu_x:
-        _emu_kernel.run(_emu_x, _emu_y, _emu_z, ({values}))
+        _emu_kernel.run(_emu_x, _emu_y, _emu_z, ({values}){given})
     return _emu_kernel
 """
 
@@ -155,6 +155,7 @@ def make(
     table: dict[Key, K],
     miss: Callable[[Key, dict[str, object], dict[str, object]], K],
     watched: list[tuple[str, object, dict[str, object]]],
+    with_arguments: bool = False,
 ) -> Callable[..., K]:
     """Return the launcher of a kernel.
 
@@ -164,6 +165,7 @@ def make(
         table: Compiled kernels by key.
         miss: Compiles and stores the kernel of a key that the table lacks, from bound arguments and options.
         watched: Name, value and namespace of each global that became part of compiled kernels.
+        with_arguments: Whether the kernel is given the arguments by name, too.
 
     Returns:
         ``launcher(grid, /, *args, **kwargs)``: launches and returns the compiled kernel. A grid of None
@@ -177,13 +179,15 @@ def make(
         if param.parameter.kind is param.parameter.KEYWORD_ONLY and "*" not in signature:
             signature.append("*")
         signature.append(f"{param.name}=_emu_d{i}" if param.has_default else param.name)
+    bound = ", ".join(f"{p.name!r}: {p.name}" for p in params)
     values = "".join(f"_emu_v{i}, " for i, p in enumerate(params) if not p.is_constexpr)
     text = _BODY.format(
         parameters=", ".join((*signature, "**_emu_options")),
         lookups="".join(_lookup(p, i) for i, p in enumerate(params)) or "            pass\n",
         keys="".join(f"_emu_k{i}, " for i in range(len(params))),
         values=values,
-        bound=", ".join(f"{p.name!r}: {p.name}" for p in params),
+        bound=bound,
+        given=f", {{{bound}}}" if with_arguments else "",
     )
     exec(compile(text, f"<launcher of {name}>", "exec"), space)  # noqa: S102 - from names of parameters
     launcher: Callable[..., K] = space["launcher"]
