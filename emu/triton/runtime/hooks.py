@@ -63,7 +63,7 @@ class DeviceCaches:
 
     def __getitem__(self, device: object) -> tuple[KernelTable, dict[Any, Any], Any, Any, None]:
         """Return the table, an empty dictionary, the target, the backend, and None."""
-        from emu.triton.backends.compiler import make_backend
+        from emu.triton.runtime.described_backends import make_backend
 
         target = driver.active.get_current_target()
         return self._table, {}, target, make_backend(target), None
