@@ -35,6 +35,8 @@ class RunOptions:
         devices: Number of emulated devices of each kind that a PE sees, at least 1. Default: the
             environment's ``EMU_DEVICES``, or as many as there are PEs.
         stdin: Number of the PE that gets standard input, ``"all"`` or ``"none"``.
+        check: What Triton kernels check as they run, as ``EMU_CHECK`` says it. Default: the environment's.
+        poison: Whether new symmetric memory is filled with NaN, or 0xA5 in every byte, instead of zeros.
     """
 
     n_pes: int
@@ -43,6 +45,8 @@ class RunOptions:
     link: Link | None = None
     devices: int | None = None
     stdin: int | str = 0
+    check: str | None = None
+    poison: bool = False
 
 
 def run_script(script: str | Path, arguments: Sequence[str], options: RunOptions) -> None:
@@ -173,6 +177,8 @@ class Program:
 
 def _run(program: Program, options: RunOptions, imports_torch: bool) -> None:
     variables = _environment(options.n_pes, device_count(options.devices, options.n_pes))
+    if options.check is not None:
+        variables["EMU_CHECK"] = options.check
     from emu.comm.process.launch import launch
 
     launch(
@@ -183,6 +189,7 @@ def _run(program: Program, options: RunOptions, imports_torch: bool) -> None:
         prefix_output=options.prefix_output,
         link=options.link,
         stdin=options.stdin,
+        poison=options.poison,
         preload=("torch",) if imports_torch else (),  # a second, once rather than on every PE
     )
 

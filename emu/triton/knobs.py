@@ -15,6 +15,7 @@ import sysconfig
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, Self, TypeVar, cast
 
+from emu.kernels.core import environment
 from emu.triton.knob_values import CompileTimes, HookChain, NvidiaTool
 
 __all__ = [
@@ -419,6 +420,8 @@ class runtime_knobs(base_knobs):
     Attributes:
         interpret: Run kernels interpreted. Default: ``TRITON_INTERPRET``.
         debug: Check ``device_assert`` in every kernel. Default: ``TRITON_DEBUG``.
+        check: What kernels check as they run: None, ``"bounds"`` or ``"bounds:all"``. Default:
+            ``EMU_CHECK`` when emu.triton is imported.
         override_arch: Kept. Default: ``TRITON_OVERRIDE_ARCH``.
         launch_enter_hook: Called before every launch, with :class:`~emu.triton.runtime.compiled.LaunchMetadata`.
         launch_exit_hook: Called after every launch, the last added first.
@@ -434,6 +437,7 @@ class runtime_knobs(base_knobs):
 
     interpret = env_bool("TRITON_INTERPRET")
     debug = env_bool("TRITON_DEBUG")
+    check: str | None = environment.check()  # read once: each launch looks at it
     override_arch = env_opt_str("TRITON_OVERRIDE_ARCH")
     launch_enter_hook: HookChain[Callable[..., object]] = HookChain()
     launch_exit_hook: HookChain[Callable[..., object]] = HookChain(reversed=True)

@@ -61,6 +61,11 @@ def triton_backend() -> str | None:
     return os.environ.get("EMU_TRITON_BACKEND")
 
 
+def check() -> str | None:
+    """Return ``EMU_CHECK``, what Triton kernels check as they run; None if it is unset or empty."""
+    return os.environ.get("EMU_CHECK") or None
+
+
 def usable_cores() -> int:
     """Return the number of cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):

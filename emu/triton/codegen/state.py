@@ -46,7 +46,10 @@ class State:
         builder: Appends operations.
         frame: The function whose body is being visited.
         call_node: The innermost call that is being visited; None outside of calls.
+        call: Calls a function of any kind at a node, with arguments and keywords.
     """
+
+    call: Callable[[ast.AST, object, list[object], dict[str, object]], object]
 
     def __init__(
         self, builder: Builder, frame: Frame, visitors: Mapping[type[ast.AST], Visitor]

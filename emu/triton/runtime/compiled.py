@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from emu.triton import knobs
 from emu.triton.language.types import TypeSpelling
@@ -16,6 +16,9 @@ from emu.triton.runtime.backends import Executable, Launch
 from emu.triton.runtime.build import Build
 from emu.triton.runtime.driver import WARP_SIZE, driver
 from emu.triton.runtime.launcher import extents
+
+if TYPE_CHECKING:
+    from emu.triton.checks.bounds import BoundsChecker
 
 REGISTERS = 32
 SHARED_BYTES = 1024
@@ -223,10 +226,11 @@ def _selection(build: Build) -> Callable[[Sequence[Packed]], list[Packed]] | Non
     return select
 
 
-def _make_run(build: Build, kernel: CompiledKernel, threads: int) -> Launch:
+def _make_run(build: Build, kernel: CompiledKernel, threads: int) -> Callable[..., None]:
     """Return the function that runs a kernel for a grid with packed values."""
-    launch = build.executable.bind(threads)
+    bound = build.executable.bind(threads)
     select = _selection(build)
+    check = None if build.request.check is None else _checker(build).launch
 
     def run(
         x: int,
@@ -235,8 +239,11 @@ def _make_run(build: Build, kernel: CompiledKernel, threads: int) -> Launch:
         values: Sequence[Packed],
         given: Mapping[str, object] | None = None,
     ) -> None:
+        launch = bound
         if select is not None:
             values = select(values)
+        if check is not None:
+            launch = functools.partial(_run_checked, check, bound, given)
         hooks = knobs.runtime  # read at each launch: programs set hooks between launches
         if hooks.launch_enter_hook or hooks.launch_exit_hook:
             _run_with_hooks(kernel, launch, (x, y, z, values), given)
@@ -244,6 +251,34 @@ def _make_run(build: Build, kernel: CompiledKernel, threads: int) -> Launch:
             launch(x, y, z, values)
 
     return run
+
+
+def _checker(build: Build) -> BoundsChecker:
+    """Return what launches a kernel with checks."""
+    from emu.triton.checks.bounds import BoundsChecker
+
+    request, arguments = build.request, list[tuple[str, bool, tuple[int | str, ...]]]()
+    for parameter in request.fn.params:
+        if parameter.is_constexpr:
+            continue
+        for _, *path in _paths(request.signature[parameter.name], (0,)):
+            spelled: Any = request.signature[parameter.name]
+            for step in path:
+                spelled = spelled[step]
+            name = parameter.name + "".join(f"[{step}]" for step in path)
+            is_pointer = isinstance(spelled, str) and spelled.startswith("*")
+            arguments.append((name, is_pointer, (parameter.name, *path)))
+    assert request.check is not None
+    return BoundsChecker(request.fn.__name__, request.check, build.accesses, arguments)
+
+
+def _run_checked(
+    check: Callable[..., None],
+    launch: Launch,
+    given: Mapping[str, object] | None,
+    *call: object,
+) -> None:
+    check(launch, call, given)
 
 
 def _run_with_hooks(
