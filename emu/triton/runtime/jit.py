@@ -130,9 +130,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         if any(p.parameter.kind is p.parameter.VAR_POSITIONAL for p in self.params):
             raise TypeError(f"kernel {self.__name__} must not have a parameter with a star")
         table = self._table if checked is not None else self._checked_table
-        return launcher.make(
-            self.__name__, self.params, table, self._miss, self._watched, checked
-        )
+        return launcher.make(self.__name__, self.params, table, self._miss, self._watched, checked)
 
     def _launch_checked(
         self, grid: object, bound: dict[str, object], given: dict[str, object]
