@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, Generic, NoReturn, TypeVar, overload
 
 from emu.triton import knobs
+from emu.triton.language.aggregates import aggregate
 from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import arguments, launcher, options
 from emu.triton.runtime.arguments import Key
@@ -20,7 +21,6 @@ from emu.triton.source import (
     ConstexprFunction,
     JITCallable,
     KernelParam,
-    aggregate,
     constexpr_function,
     must_use_result,
 )
@@ -197,7 +197,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
 
     def _miss(self, key: Key, bound: dict[str, object], given: dict[str, object]) -> CompiledKernel:
         """Compile and store the kernel for a new combination of arguments."""
-        options.check(self.__name__, given)
+        options.check(self.__name__, given, self.arg_names)
         with self._lock, arguments.torch_guard():
             specialised = {}
             for param in self.params:

@@ -8,13 +8,16 @@ functions.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from emu.triton.runtime import arguments
 from emu.triton.runtime.arguments import Key, Packed
+from emu.triton.runtime.options import check as check_options
 from emu.triton.source import KernelParam, plain_value
+from emu.triton.suggestions import misfit
 
 K = TypeVar("K")
 
@@ -25,7 +28,8 @@ REFUSALS = (TypeError, ValueError, OverflowError)  # of an argument
 #
 #   per argument    _emu_k{i} its key, _emu_v{i} its packed value, _emu_d{i} the parameter's default,
 #                   _emu_i the index of the argument in hand (errors name it), _emu_c its class
-#   of the launch   _emu_grid, then _emu_x, _emu_y, _emu_z; _emu_options (keywords that are no parameters);
+#   of the launch   _emu_grid, then _emu_x, _emu_y, _emu_z; _emu_options (keywords that are no parameters),
+#                   _emu_rest (arguments that are none);
 #                   _emu_key of the compiled kernel; _emu_kernel, the CompiledKernel;
 #                   _emu_checked launches with the option "check"
 #   tables          _emu_table (kernels by key), _emu_tensors (classes of torch tensors),
@@ -76,8 +80,10 @@ def launcher({parameters}):
     try:
         try:
 {lookups}
+            if _emu_rest:
+                raise TypeError
         except _emu_refusals as _emu_error:
-            _emu_raise_named(_emu_error, _emu_i)
+            _emu_raise_named(_emu_error, _emu_i, ({names}), _emu_rest, _emu_options)
     finally:
         if _emu_active is not None:
             _emu_active.__exit__(None, None, None)
@@ -180,16 +186,19 @@ def make(
     space["_emu_checked"] = checked
     signature = ["_emu_grid", "/"]
     for i, param in enumerate(params):
-        space[f"_emu_d{i}"] = param.default
-        if param.parameter.kind is param.parameter.KEYWORD_ONLY and "*" not in signature:
-            signature.append("*")
-        signature.append(f"{param.name}=_emu_d{i}" if param.has_default else param.name)
+        space[f"_emu_d{i}"] = param.default if param.has_default else MISSING
+        if param.parameter.kind is param.parameter.KEYWORD_ONLY and "*_emu_rest" not in signature:
+            signature.append("*_emu_rest")
+        signature.append(f"{param.name}=_emu_d{i}")
+    if "*_emu_rest" not in signature:
+        signature.append("*_emu_rest")
     values = "".join(f"_emu_v{i}, " for i, p in enumerate(params) if not p.is_constexpr)
     text = _BODY.format(
         parameters=", ".join((*signature, "**_emu_options")),
-        lookups="".join(_lookup(p, i) for i, p in enumerate(params)) or "            pass\n",
+        lookups="".join(_lookup(p, i) for i, p in enumerate(params)) or "            _emu_i = 0\n",
         keys="".join(f"_emu_k{i}, " for i in range(len(params))),
         values=values,
+        names="".join(f"{p.name}, " for p in params),
         bound=(bound := ", ".join(f"{p.name!r}: {p.name}" for p in params)),
         given="" if checked is not None else f", {{{bound}}}",
     )
@@ -213,7 +222,7 @@ def _namespace(name: str, params: Sequence[KernelParam]) -> dict[str, Any]:
         "_emu_guard": arguments.torch_guard,
         "_emu_modes": arguments.torch_modes(),
         "_emu_refusals": REFUSALS,
-        "_emu_raise_named": lambda error, i: raise_named(name, params[i].name, error),
+        "_emu_raise_named": functools.partial(_refuse_call, name, params),
         "_emu_options_key": options_key,
         "_emu_changed": _check_unchanged,
         "_emu_extents": extents,
@@ -241,6 +250,48 @@ def _annotated(name: str, type_: str, value: Any) -> tuple[Key, Packed]:
         return arguments.describe(value)
     arguments.check_annotated(name, type_, value)
     return 0, value
+
+
+class _Missing:
+    """Value of a parameter that was given none; no rule takes it, as it cannot be hashed."""
+
+    __hash__ = None  # type: ignore[assignment]  # the documented way to say so
+
+
+MISSING = _Missing()
+
+
+def _refuse_call(
+    kernel: str,
+    params: Sequence[KernelParam],
+    error: Exception,
+    i: int,
+    values: tuple[object, ...],
+    rest: tuple[object, ...],
+    options: dict[str, object],
+) -> NoReturn:
+    """Raise the error of a launch: its arguments do not fit the parameters, or one cannot be passed.
+
+    Args:
+        kernel: Name of the kernel.
+        params: Its parameters.
+        error: What was raised while the arguments were read.
+        i: Number of the argument that was read then.
+        values: Values of the parameters.
+        rest: Arguments for which there is no parameter.
+        options: Keywords that are no parameters.
+    """
+    lacking = [p for p, v in zip(params, values, strict=True) if v is MISSING]
+    if lacking or rest:
+        check_options(kernel, options, [p.name for p in params])
+        by_order = [p for p in params if p.parameter.kind is not p.parameter.KEYWORD_ONLY]
+        if rest:
+            positional, given = len(by_order) + len(rest), [p.name for p in params[len(by_order) :]]
+        else:
+            positional, given = 0, [p.name for p in params if p not in lacking]
+        text = misfit(f"{kernel}()", [p.parameter for p in params], positional, given)
+        raise TypeError(text) from None
+    raise_named(kernel, params[i].name, error)
 
 
 def raise_named(kernel: str, argument: str, error: Exception) -> NoReturn:

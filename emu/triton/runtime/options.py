@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from emu.kernels.core import environment
 from emu.triton import knobs
 from emu.triton.formats import FORMATS
 from emu.triton.runtime import backends
+from emu.triton.suggestions import suggestion
 
 IGNORED: dict[str, object] = {
     "num_warps": 4,
@@ -30,9 +31,7 @@ IGNORED: dict[str, object] = {
     "launch_cooperative_grid": False,
     "launch_cluster": False,
     "launch_pdl": False,
-    "supported_fp8_dtypes": tuple(
-        f.name for f in FORMATS if f.is_float and f.bits == 8 and f.element
-    ),
+    "supported_fp8_dtypes": tuple(f.name for f in FORMATS if f.is_float and f.bits == 8),
     "deprecated_fp8_dot_operand_dtypes": (),
     "allow_fp8e4nv": True,
     "default_dot_input_precision": "ieee",
@@ -71,12 +70,13 @@ USED = frozenset(("debug", "num_threads", "backend", "check"))
 DEFAULT_BACKEND = "cpu"
 
 
-def check(kernel: str, options: dict[str, object]) -> None:
+def check(kernel: str, options: dict[str, object], parameters: Sequence[str] = ()) -> None:
     """Check the options of a launch.
 
     Args:
         kernel: The kernel's name, for errors.
         options: By name.
+        parameters: Names of the kernel's parameters, one of which may have been meant.
 
     Raises:
         TypeError: There is no such option, or the kernel has no such parameter.
@@ -84,9 +84,13 @@ def check(kernel: str, options: dict[str, object]) -> None:
     """
     for name in options:
         if name not in IGNORED and name not in USED:
+            near = suggestion(name, (*parameters, *IGNORED, *USED))
+            rule = (
+                "it must be a parameter of the kernel or an option "
+                f"({', '.join(sorted(USED))}, num_warps, num_stages and others)"
+            )
             raise TypeError(
-                f"{kernel} got an unexpected keyword argument {name!r}: it must be a parameter of the "
-                f"kernel or an option ({', '.join(sorted(USED))}, num_warps, num_stages and others)"
+                f"{kernel}() got an unexpected keyword argument {name!r}{near or f': {rule}'}"
             )
     for name, check_value in _CHECKS.items():
         if name in options:
