@@ -70,7 +70,14 @@ class Request:
             spelled.append(f"{name}={text}")
         fn = (self.fn.cache_key, self.fn.__name__)
         made_by = self.backend, backends.find(self.backend).target()
-        parts = (*made_by, *fn, self.signature, spelled, self.debug, self.contract)
+        parts: tuple[object, ...] = (
+            *made_by,
+            *fn,
+            self.signature,
+            spelled,
+            self.debug,
+            self.contract,
+        )
         if self.check is not None:
             parts = (*parts, self.check)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
@@ -173,7 +180,7 @@ def build(request: Request) -> Build:
         begin = time.perf_counter_ns()
         kept: dict[str, object] = {"stores": made.stores}
         if request.check is not None:
-            from emu.triton.checks import bounds
+            from emu.triton.runtime import bounds
 
             kept["accesses"] = bounds.to_json(made.accesses)
         cache.save(digest, kept, backend.to_bytes(made.executable))
@@ -194,7 +201,7 @@ def _load(request: Request, digest: str) -> Build | None:
     executable = backends.find(request.backend).from_bytes(code)
     accesses: tuple[Access, ...] = ()
     if request.check is not None:
-        from emu.triton.checks import bounds
+        from emu.triton.runtime import bounds
 
         accesses = bounds.from_json(facts["accesses"])
     return Build(request, executable, facts["stores"], from_disk=True, accesses=accesses)
@@ -206,7 +213,7 @@ def _compile(request: Request) -> Build:
     stores = stored_arguments(module)  # the compiler may rewrite the module
     accesses: tuple[Access, ...] = ()
     if request.check is not None:
-        from emu.triton.checks import bounds
+        from emu.triton.runtime import bounds
 
         module, accesses = bounds.instrument(module, request.check)
     front_end = _microseconds(begin)

@@ -18,7 +18,7 @@ from emu.triton.runtime.driver import WARP_SIZE, driver
 from emu.triton.runtime.launcher import extents
 
 if TYPE_CHECKING:
-    from emu.triton.checks.bounds import BoundsChecker
+    from emu.triton.runtime.bounds import BoundsChecker
 
 REGISTERS = 32
 SHARED_BYTES = 1024
@@ -259,7 +259,7 @@ def _make_run(build: Build, kernel: CompiledKernel, threads: int) -> Callable[..
 
 def _checker(build: Build) -> BoundsChecker:
     """Return what launches a kernel with checks."""
-    from emu.triton.checks.bounds import BoundsChecker
+    from emu.triton.runtime.bounds import BoundsChecker
 
     request, arguments = build.request, list[tuple[str, bool, tuple[int | str, ...]]]()
     for parameter in request.fn.params:
