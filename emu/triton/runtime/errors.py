@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 from emu.triton.errors import TritonError
+from emu.triton.interpreter.errors import InterpreterError
 
 __all__ = ["AutotunerError", "InterpreterError", "OutOfResources", "PTXASError", "TritonError"]
-
-
-class InterpreterError(TritonError):
-    """An operation failed while a kernel ran in the reference backend.
-
-    Args:
-        error_message: Description of the failure.
-    """
-
-    def __init__(self, error_message: str | None = None) -> None:
-        super().__init__(error_message or "")
-        self.error_message = error_message
 
 
 class OutOfResources(TritonError):

@@ -7,11 +7,11 @@ import inspect
 import threading
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any, Generic, NoReturn, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 from emu.triton import knobs
 from emu.triton.language.types import TypeSpelling
-from emu.triton.runtime import arguments, launcher, options
+from emu.triton.runtime import arguments, interpreting, launcher, options
 from emu.triton.runtime.arguments import Key
 from emu.triton.runtime.build import Build, Request, build
 from emu.triton.runtime.compiled import CompiledKernel
@@ -69,6 +69,8 @@ class JITFunction(JITCallable, KernelInterface[T]):
         noinline: Kept; a call means the same either way.
         repr: Kept for programs that ask.
         launch_metadata: Kept for programs that ask.
+        interpret: Whether launches run the kernel as Python, statement by statement. Default: where
+            ``knobs.runtime.interpret`` says so.
 
     Raises:
         ValueError: The source of the function cannot be read.
@@ -85,6 +87,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         noinline: bool | None = None,
         repr: Callable[..., str] | None = None,
         launch_metadata: Callable[..., object] | None = None,
+        interpret: bool | None = None,
     ) -> None:
         for parameter in inspect.signature(fn).parameters.values():
             if parameter.kind is parameter.VAR_KEYWORD:
@@ -100,6 +103,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         self.do_not_specialize = list(do_not_specialize or ())
         self.do_not_specialize_on_alignment = list(do_not_specialize_on_alignment or ())
         self.debug = debug
+        self.interpret = bool(interpret)
         self.kernel = None
         self.launch_metadata = launch_metadata
         self.constexprs = [p.num for p in self.params if p.is_constexpr]
@@ -116,7 +120,12 @@ class JITFunction(JITCallable, KernelInterface[T]):
     def _launch(self) -> Callable[..., CompiledKernel]:
         if any(p.parameter.kind is p.parameter.VAR_POSITIONAL for p in self.params):
             raise TypeError(f"kernel {self.__name__} must not have a parameter with a star")
-        return launcher.make(self.__name__, self.params, self._table, self._miss, self._watched)
+        interpret = launcher.Interpret(
+            self.interpret, interpreting.is_wanted, functools.partial(interpreting.launch, self)
+        )
+        return launcher.make(
+            self.__name__, self.params, self._table, self._miss, self._watched, interpret
+        )
 
     def __getitem__(self, grid: object) -> Callable[..., CompiledKernel]:
         """Return a function that launches the kernel on a grid.
@@ -251,12 +260,14 @@ class JITFunction(JITCallable, KernelInterface[T]):
     def _fn_name(self) -> str:
         return f"{self.__module__}.{self.__qualname__}"
 
-    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
-        """Refuse: a kernel is launched on a grid, other functions are called by kernels.
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Call the function inside a kernel that runs as Python.
 
         Raises:
-            RuntimeError: Always.
+            RuntimeError: No such kernel runs: one is launched on a grid, other functions are called by it.
         """
+        if interpreting.is_running():
+            return interpreting.call(self, args, kwargs)
         raise RuntimeError(
             f"{self.__name__} must be launched as {self.__name__}[grid](...), or called from a function "
             "that is decorated with @triton.jit"

@@ -10,13 +10,30 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
+from emu.triton import knobs
 from emu.triton.runtime import arguments
 from emu.triton.runtime.arguments import Key, Packed
 from emu.triton.source import KernelParam, plain_value
 
 K = TypeVar("K")
+
+
+class Interpret(NamedTuple):
+    """How a kernel runs as Python.
+
+    Attributes:
+        always: Whether it was decorated so.
+        is_wanted: Tells from that and the options whether a launch does.
+        launch: Takes grid, bound arguments and options; returns the error of a program that failed, which is
+            raised where the launch stands, so that none of its inner frames is in the traceback.
+    """
+
+    always: bool
+    is_wanted: Callable[[bool, dict[str, object]], bool]
+    launch: Callable[[object, dict[str, object], dict[str, object]], Exception | None]
+
 
 MAX_EXTENT = 2**31 - 1
 REFUSALS = (TypeError, ValueError, OverflowError)  # of an argument
@@ -30,6 +47,8 @@ REFUSALS = (TypeError, ValueError, OverflowError)  # of an argument
 #   tables          _emu_table (kernels by key), _emu_tensors (classes of torch tensors),
 #                   _emu_watched (name, value and namespace of the globals that kernels were compiled with;
 #                   in the loop _emu_n, _emu_value and _emu_space)
+#   as Python       _emu_knobs (of the runtime), _emu_always, _emu_interprets, _emu_interpret: see Interpret; _emu_failed, an
+#                   error that this returned
 #   while keys are made, torch must not record or redirect what is read from tensors: _emu_modes() is
 #                   whether it might, _emu_guard() the context that prevents it, _emu_active that context
 #   rare cases      _emu_refuse (memory of a device), _emu_integer (64 bits), _emu_describe (all other
@@ -68,6 +87,12 @@ _ANNOTATED = """\
 """
 _BODY = """\
 def launcher({parameters}):
+    if _emu_knobs.interpret or _emu_always or _emu_options:
+        if _emu_interprets(_emu_always, _emu_options):
+            _emu_failed = _emu_interpret(_emu_grid, {{{bound}}}, _emu_options)
+            if _emu_failed is not None:
+                raise _emu_failed
+            return None
     _emu_active = None
     if _emu_modes() or not _emu_tensors:
         _emu_active = _emu_guard()
@@ -155,6 +180,7 @@ def make(
     table: dict[Key, K],
     miss: Callable[[Key, dict[str, object], dict[str, object]], K],
     watched: list[tuple[str, object, dict[str, object]]],
+    interpret: Interpret,
 ) -> Callable[..., K]:
     """Return the launcher of a kernel.
 
@@ -164,6 +190,7 @@ def make(
         table: Compiled kernels by key.
         miss: Compiles and stores the kernel of a key that the table lacks, from bound arguments and options.
         watched: Name, value and namespace of each global that became part of compiled kernels.
+        interpret: How the kernel runs as Python.
 
     Returns:
         ``launcher(grid, /, *args, **kwargs)``: launches and returns the compiled kernel. A grid of None
@@ -171,6 +198,11 @@ def make(
     """
     space = _namespace(name, params)
     space |= {"_emu_table": table, "_emu_miss": miss, "_emu_watched": watched}
+    space |= {
+        "_emu_always": interpret.always,
+        "_emu_interprets": interpret.is_wanted,
+        "_emu_interpret": interpret.launch,
+    }
     signature = ["_emu_grid", "/"]
     for i, param in enumerate(params):
         space[f"_emu_d{i}"] = param.default
@@ -194,6 +226,7 @@ def make(
 def _namespace(name: str, params: Sequence[KernelParam]) -> dict[str, Any]:
     """Return the names that the generated text uses, except the tables of its kernel."""
     return {
+        "_emu_knobs": knobs.runtime,
         "_emu_tensors": arguments.tensors,
         "_emu_refuse": arguments.refuse_device,
         "_emu_integer": arguments.integer_key,

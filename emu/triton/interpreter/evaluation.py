@@ -1,0 +1,165 @@
+"""A builder of the tile IR that evaluates each operation when it is appended.
+
+The reference evaluator says what an operation means; here it gets one operation at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from emu.tile import ir
+from emu.tile.ops import MEMORY, TERMINATORS, Code
+from emu.tile.reference import along
+from emu.tile.reference.elementwise import numpy_dtype
+from emu.tile.reference.interpreter import Program
+from emu.tile.types import Pointer, Type, element_of, with_shape
+from emu.triton.interpreter.errors import LanesNeeded
+from emu.triton.interpreter.memory import Memory
+from emu.triton.interpreter.tensors import Array, Known
+
+Triple = tuple[int, int, int]
+Print = Callable[[Triple, str, Sequence[ir.Value], Sequence[Array], bool], None]
+
+_NAMES = {Code.LOAD: "load", Code.STORE: "store"}
+
+
+class Evaluator(ir.Builder):
+    """Builder whose values are known: appending an operation evaluates it.
+
+    Args:
+        number: The program's number.
+        grid: Extents of the grid.
+        memory: What it may touch.
+        print_: Prints the values of ``device_print``.
+    """
+
+    def __init__(self, number: Triple, grid: Triple, memory: Memory, print_: Print) -> None:
+        super().__init__()
+        self.number = number
+        self._program = Program(ir.Module(), number, grid, _write_nothing)
+        self._memory = memory
+        self._print = print_
+
+    def append(
+        self,
+        code: Code,
+        operands: Sequence[ir.Value] = (),
+        result_types: Sequence[Type] = (),
+        attributes: dict[str, ir.Attribute] | None = None,
+        regions: Sequence[ir.Region] = (),
+    ) -> ir.Operation:
+        """Evaluate an operation, and return it with its results."""
+        operation = ir.Operation(code, operands, result_types, attributes, regions)
+        if code in TERMINATORS:
+            return operation
+        arrays = [_array_of(v) for v in operands]
+        if code in MEMORY:
+            self._check(operation, arrays)
+        if code is Code.PRINT:
+            self._print(
+                self.number,
+                operation.attributes["prefix"],
+                operands,
+                arrays,
+                bool(operation.attributes.get("hex", False)),
+            )
+            return operation
+        if code is Code.ASSERT:
+            if not arrays[0].all():
+                raise AssertionError(operation.attributes["message"])
+            return operation
+        with np.errstate(all="ignore"):
+            results = self._program.evaluate(operation, arrays)
+        origin = _origin(operands)
+        operation.results = tuple(
+            [
+                Known(t, np.asarray(r), origin if isinstance(element_of(t), Pointer) else None)
+                for t, r in zip(result_types, results, strict=True)
+            ]
+        )
+        return operation
+
+    def _check(self, operation: ir.Operation, arrays: list[Array]) -> None:
+        """Check the addresses of a memory operation."""
+        code, pointer = operation.code, operation.operands[0]
+        element = element_of(pointer.type)
+        assert isinstance(element, Pointer)
+        mask = None
+        if code is Code.LOAD and len(arrays) > 1:
+            mask = arrays[1]
+        elif code in (Code.STORE, Code.ATOMIC_RMW) and len(arrays) > 2:
+            mask = arrays[2]
+        size = numpy_dtype(element.element).itemsize
+        origin = pointer.origin if isinstance(pointer, Known) else None
+        self._memory.check(_NAMES.get(code, "atomic"), origin, arrays[0], mask, size)
+
+    def _evaluated(
+        self,
+        tiles: Sequence[ir.Value],
+        combine: Callable[..., Sequence[ir.Value]],
+        apply: Callable[[ir.Operation, Sequence[Array], along.Combine], Sequence[Array]],
+        operation: ir.Operation,
+    ) -> tuple[ir.Value, ...]:
+        """Apply a combine function along an axis: to all elements of a step at once, if it lets us."""
+        elements = [element_of(t.type) for t in tiles]
+        both = [*elements, *elements]
+
+        def combined(arguments: Sequence[Array]) -> Sequence[Array]:
+            values = [Known(e, a) for e, a in zip(both, arguments, strict=True)]
+            return [_array_of(v) for v in combine(*values)]
+
+        arrays = [_array_of(t) for t in tiles]
+        try:
+            results = apply(operation, arrays, combined)
+        except LanesNeeded:
+            results = apply(operation, arrays, along.lane_by_lane(combined))
+        return tuple(
+            [Known(v.type, np.asarray(r)) for v, r in zip(operation.results, results, strict=True)]
+        )
+
+    def reduce(
+        self, tiles: Sequence[ir.Value], axis: int, combine: Callable[..., Sequence[ir.Value]]
+    ) -> tuple[ir.Value, ...]:
+        """Combine the elements along an axis."""
+        shape = tiles[0].shape[:axis] + tiles[0].shape[axis + 1 :]
+        types = [with_shape(shape, element_of(t.type)) for t in tiles]
+        operation = ir.Operation(Code.REDUCE, tiles, types, {"axis": axis}, (ir.Region(),))
+        return self._evaluated(tiles, combine, along.reduce, operation)
+
+    def scan(
+        self,
+        tiles: Sequence[ir.Value],
+        axis: int,
+        combine: Callable[..., Sequence[ir.Value]],
+        reverse: bool = False,
+    ) -> tuple[ir.Value, ...]:
+        """Combine each element with all before it along an axis."""
+        types = [t.type for t in tiles]
+        attributes = {"axis": axis, "reverse": reverse}
+        operation = ir.Operation(Code.SCAN, tiles, types, attributes, (ir.Region(),))
+        return self._evaluated(tiles, combine, along.scan, operation)
+
+
+def _array_of(value: ir.Value) -> Array:
+    array: Any = getattr(value, "array", None)
+    if array is None:
+        raise RuntimeError(
+            "a kernel that runs as Python got a tensor of another launch, or of a compilation"
+        )
+    found: Array = array
+    return found
+
+
+def _origin(operands: Sequence[ir.Value]) -> str | None:
+    """Return the one argument that the pointers among the operands came from; None if there are several."""
+    names = {
+        getattr(v, "origin", None) for v in operands if isinstance(element_of(v.type), Pointer)
+    }
+    return names.pop() if len(names) == 1 else None
+
+
+def _write_nothing(text: str) -> None:
+    raise AssertionError(f"the evaluator prints itself, but got {text!r}")
