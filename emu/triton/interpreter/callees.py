@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import builtins
 import operator
-import pdb
-import weakref
+import pdb  # noqa: T100 - kernels stop in it
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from emu.triton import language
 from emu.triton.interpreter import debugging
 from emu.triton.interpreter.rewriting import as_python
+from emu.triton.language.context import current
 from emu.triton.language.conversion import cast_to, constant, to_tensor
 from emu.triton.language.promotion import integer_promote
 from emu.triton.language.values import tensor
 from emu.triton.source import ConstexprFunction, JITCallable
 
+_KEPT = "_as_python"
 _PLAIN = (bool, int, float)
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "Eq": operator.eq,
@@ -74,7 +75,7 @@ class Counter:
         for part in parts[1:]:
             type_ = integer_promote(type_, part.dtype)
         self._type = type_
-        self._range = range(*[operator.index(cast_to(p, type_)) for p in parts])  # type: ignore[call-overload,arg-type]  # tensors whose elements are known have __index__
+        self._range = range(*[operator.index(cast_to(p, type_)) for p in parts])  # type: ignore[arg-type]  # tensors whose elements are known have __index__
 
     def __iter__(self) -> Iterator[tensor]:
         for index in self._range:
@@ -106,7 +107,9 @@ def _extreme(name: str) -> Callable[..., Any]:
     plain, fold = getattr(builtins, name), getattr(language.core, f"builtin_{name}")
 
     def apply(*values: Any, propagate_nan: Any = None, **keywords: Any) -> Any:
-        given = list(values[0]) if len(values) == 1 and not isinstance(values[0], tensor) else values
+        given = (
+            list(values[0]) if len(values) == 1 and not isinstance(values[0], tensor) else values
+        )
         if keywords or not any(isinstance(v, tensor) for v in given):
             return plain(*values, **keywords)
         more = {} if propagate_nan is None else {"propagate_nan": propagate_nan}
@@ -169,9 +172,6 @@ class Callees:
     """Functions that rewritten kernels call, as the variable ``_emu``."""
 
     def __init__(self) -> None:
-        self._functions: weakref.WeakKeyDictionary[Any, tuple[str, Callable[..., Any]]] = (
-            weakref.WeakKeyDictionary()
-        )
         self._held: list[Any] = []
 
     assigned = staticmethod(assigned)
@@ -185,9 +185,10 @@ class Callees:
 
     def python(self, function: JITCallable) -> Callable[..., Any]:
         """Return a jit function as one that Python executes."""
-        found = self._functions.get(function)
+        # Kept on the function itself: a debugger that steps sees no lookup of ours in Python.
+        found: tuple[str, Callable[..., Any]] | None = function.__dict__.get(_KEPT)
         if found is None or found[0] != function.src:
-            found = self._functions[function] = function.src, as_python(function, self)
+            found = function.__dict__[_KEPT] = function.src, as_python(function, self)
         return found[1]
 
     def callee(self, function: Any) -> Any:
@@ -209,7 +210,9 @@ class Callees:
 
     @staticmethod
     def every(condition: Any) -> Any:
-        """Return whether an asserted condition holds, for every element."""
+        """Return whether an asserted condition holds, for every element; true where assertions have no effect."""
+        if not current().debug:
+            return True
         if isinstance(condition, tensor):
             return bool(condition.handle.array.all())  # type: ignore[attr-defined]  # a known value
         return condition
@@ -255,4 +258,3 @@ class Callees:
 
 CALLEES = Callees()
 """The one instance: rewritten functions are kept for all launches."""
-

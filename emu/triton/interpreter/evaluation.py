@@ -12,10 +12,11 @@ import numpy as np
 
 from emu.tile import ir
 from emu.tile.ops import MEMORY, TERMINATORS, Code
-from emu.tile.reference import along
+from emu.tile.reference.along import lane_by_lane
 from emu.tile.reference.elementwise import numpy_dtype
 from emu.tile.reference.interpreter import Program
 from emu.tile.types import Pointer, Type, element_of, with_shape
+from emu.triton.interpreter import compiled_order
 from emu.triton.interpreter.errors import LanesNeeded
 from emu.triton.interpreter.memory import Memory
 from emu.triton.interpreter.tensors import Array, Known
@@ -96,38 +97,38 @@ class Evaluator(ir.Builder):
         origin = pointer.origin if isinstance(pointer, Known) else None
         self._memory.check(_NAMES.get(code, "atomic"), origin, arrays[0], mask, size)
 
-    def _evaluated(
+    def _combined(
         self,
         tiles: Sequence[ir.Value],
         combine: Callable[..., Sequence[ir.Value]],
-        apply: Callable[[ir.Operation, Sequence[Array], along.Combine], Sequence[Array]],
-        operation: ir.Operation,
-    ) -> tuple[ir.Value, ...]:
-        """Apply a combine function along an axis: to all elements of a step at once, if it lets us."""
+        apply: Callable[[Sequence[Array], compiled_order.Combine], Sequence[Array]],
+    ) -> list[Array]:
+        """Apply a combine function along an axis: to many elements at once, if it lets us."""
         elements = [element_of(t.type) for t in tiles]
         both = [*elements, *elements]
 
         def combined(arguments: Sequence[Array]) -> Sequence[Array]:
-            values = [Known(e, a) for e, a in zip(both, arguments, strict=True)]
+            values = [Known(e, np.asarray(a)) for e, a in zip(both, arguments, strict=True)]
             return [_array_of(v) for v in combine(*values)]
 
         arrays = [_array_of(t) for t in tiles]
         try:
-            results = apply(operation, arrays, combined)
+            return list(apply(arrays, combined))
         except LanesNeeded:
-            results = apply(operation, arrays, along.lane_by_lane(combined))
-        return tuple(
-            [Known(v.type, np.asarray(r)) for v, r in zip(operation.results, results, strict=True)]
-        )
+            return list(apply(arrays, lane_by_lane(combined)))
 
     def reduce(
         self, tiles: Sequence[ir.Value], axis: int, combine: Callable[..., Sequence[ir.Value]]
     ) -> tuple[ir.Value, ...]:
         """Combine the elements along an axis."""
         shape = tiles[0].shape[:axis] + tiles[0].shape[axis + 1 :]
+
+        def apply(arrays: Sequence[Array], combined: compiled_order.Combine) -> Sequence[Array]:
+            return compiled_order.reduce(arrays, axis, combined)
+
+        results = self._combined(tiles, combine, apply)
         types = [with_shape(shape, element_of(t.type)) for t in tiles]
-        operation = ir.Operation(Code.REDUCE, tiles, types, {"axis": axis}, (ir.Region(),))
-        return self._evaluated(tiles, combine, along.reduce, operation)
+        return tuple([Known(t, r) for t, r in zip(types, results, strict=True)])
 
     def scan(
         self,
@@ -137,10 +138,12 @@ class Evaluator(ir.Builder):
         reverse: bool = False,
     ) -> tuple[ir.Value, ...]:
         """Combine each element with all before it along an axis."""
-        types = [t.type for t in tiles]
-        attributes = {"axis": axis, "reverse": reverse}
-        operation = ir.Operation(Code.SCAN, tiles, types, attributes, (ir.Region(),))
-        return self._evaluated(tiles, combine, along.scan, operation)
+
+        def apply(arrays: Sequence[Array], combined: compiled_order.Combine) -> Sequence[Array]:
+            return compiled_order.scan(arrays, axis, reverse, combined)
+
+        results = self._combined(tiles, combine, apply)
+        return tuple([Known(t.type, r) for t, r in zip(tiles, results, strict=True)])
 
 
 def _array_of(value: ir.Value) -> Array:

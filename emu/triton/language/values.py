@@ -42,7 +42,10 @@ class tensor(base_value):
 
     def __new__(cls, handle: Any = None, type: object = None) -> Self:
         """Make a tensor; a handle whose elements are known, of a kernel that runs as Python, brings its class."""
-        return object.__new__(getattr(handle, "tensor_class", cls) if cls is tensor else cls)
+        kind: builtins.type[Self] = cls
+        if cls is tensor:
+            kind = getattr(handle, "tensor_class", cls)
+        return object.__new__(kind)
 
     def __init__(self, handle: Any, type: dtype) -> None:
         self.handle: ir.Value = handle

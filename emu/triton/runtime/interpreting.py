@@ -123,9 +123,7 @@ def is_running() -> bool:
     return programs is not None and bool(programs.is_running())
 
 
-def call(
-    function: JITCallable, arguments_: tuple[object, ...], keywords: dict[str, object]
-) -> Any:
+def call(function: JITCallable, arguments_: tuple[object, ...], keywords: dict[str, object]) -> Any:
     """Call a jit function inside a kernel that runs as Python."""
     from emu.triton.interpreter import grid as programs
 
