@@ -1,7 +1,9 @@
 """Plugin of pytest that runs every launch twice, compiled and as Python, and compares all memory bit by bit.
 
 ``pytest -p triton_interpreted FILES`` is how ``tests/triton/interpreter/test_corpus.py`` uses it. What a test does
-is the same as without it: it sees the compiled kernel's results. Differences are collected, and fail the run.
+is the same as without it: it sees the compiled kernel's results. Differences are collected and printed. Functions
+of the language that ``language_harness`` evaluates are compared with native code, too, at most
+``EMU_INTERPRETED_EVALUATIONS`` of them (each is compiled for that).
 """
 
 from __future__ import annotations
@@ -10,17 +12,24 @@ import contextlib
 import ctypes
 import functools
 import io
+import os
+import sys
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
+import emu.triton.language as tl
+from emu.triton.language.context import Context, building
 from emu.triton.runtime import arguments, interpreting
 from emu.triton.runtime.jit import JITFunction
 
 # Tests whose launches may not run twice: threads that write to the same array, and waits for each other.
 NOT_TWICE = ("test_threads_launch", "test_spinning", "test_crashes")
 
-COUNTS = {"launches": 0, "same": 0}
+LIMIT = int(os.environ.get("EMU_INTERPRETED_EVALUATIONS", "0"))
+COUNTS = {"launches": 0, "same": 0, "evaluations": 0, "equal": 0}
 DIFFERENT: list[str] = []
 _test = "?"
 
@@ -82,6 +91,86 @@ def _twice(function: JITFunction[Any], launch: Any, grid: Any, *args: Any, **kwa
     return result
 
 
+def _interpreted(harness: Any, function: Any, given: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+    """Return what a function of the language gives for arrays, each operation evaluated at once."""
+    from emu.tile import ir
+    from emu.triton.interpreter.evaluation import Evaluator
+    from emu.triton.interpreter.memory import Memory
+    from emu.triton.interpreter.tensors import Known
+
+    def known(type_: Any, array: Any) -> Any:
+        return tl.tensor(Known(type_.to_ir(), array), type_)
+
+    def take(x: Any) -> Any:
+        if isinstance(x, harness.Pointer):
+            element = tl.pointer_type(tl.dtype(harness.NAMES[x.array.dtype]))
+            return known(element, np.asarray(x.array.ctypes.data, np.uint64))
+        if isinstance(x, harness.Scalar):
+            return known(tl.dtype(x.dtype), np.asarray(x.value, harness.DTYPES[x.dtype]))
+        if not isinstance(x, np.ndarray):
+            return x
+        element = tl.dtype(harness.NAMES[x.dtype])
+        return known(tl.block_type(element, list(x.shape)) if x.ndim else element, x)
+
+    evaluator = Evaluator((0, 0, 0), (1, 1, 1), Memory([]), lambda *_: None)
+    context = Context(evaluator, ir.Module(), lambda f, a: f(*a))
+    with building(context):
+        found = []
+        for t in harness.tensors_of(function(*map(take, given))):
+            made = t.to(tl.int64) if t.dtype.is_ptr() else t
+            found.append(np.broadcast_to(made.handle.array, t.type.shape))
+        return found
+
+
+def _same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    """Return whether arrays have the same bits, but for the bits of NaNs."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    size = f"u{a.dtype.itemsize}"
+    equal = np.ascontiguousarray(a).view(size) == np.ascontiguousarray(b).view(size)
+    return bool((equal | ((a != a) & (b != b))).all())
+
+
+def _compared(harness: Any, evaluate: Any, function: Any, *given: Any, **options: Any) -> Any:
+    """Evaluate as the test wants it, and compare native code with Python."""
+    kept = [g.array.copy() if isinstance(g, harness.Pointer) else None for g in given]
+    result = evaluate(function, *given, **options)
+    if options.get("grid", (1,)) != (1,) or COUNTS["evaluations"] >= LIMIT:
+        return result
+    after = [g.array.copy() if isinstance(g, harness.Pointer) else None for g in given]
+
+    def reset(arrays: Sequence[Any]) -> None:
+        for g, array in zip(given, arrays, strict=True):
+            if array is not None:
+                g.array[...] = array
+
+    COUNTS["evaluations"] += 1
+    try:
+        reset(kept)
+        native = evaluate(function, *given, native=True)
+        written = [g.array.copy() for g in given if isinstance(g, harness.Pointer)]
+        reset(kept)
+        mine = [*_interpreted(harness, function, given)]
+        mine += [g.array.copy() for g in given if isinstance(g, harness.Pointer)]
+        wanted = [*(native if isinstance(native, list) else [native]), *written]
+        if len(mine) == len(wanted) and all(map(_same, mine, wanted)):
+            COUNTS["equal"] += 1
+        else:
+            DIFFERENT.append(f"{_test}: evaluation: {mine} for {wanted}"[:400].replace("\n", " "))
+    except BaseException as error:  # noqa: BLE001 - reported with the test's name
+        DIFFERENT.append(f"{_test}: evaluation: {type(error).__name__}: {error}"[:300])
+    finally:
+        reset(after)
+    return result
+
+
+def pytest_collect_file() -> None:
+    """Compare what ``language_harness`` evaluates, once it is there."""
+    harness = sys.modules.get("language_harness")
+    if harness is not None and not isinstance(harness.evaluate, functools.partial):
+        harness.evaluate = functools.partial(_compared, harness, harness.evaluate)  # type: ignore[attr-defined]  # of a file
+
+
 @pytest.fixture(autouse=True)
 def _named(request: pytest.FixtureRequest) -> None:
     global _test
@@ -104,4 +193,5 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print what was compared."""
     for line in DIFFERENT:
         terminalreporter.write_line(f"DIFFERENT {line}")
-    terminalreporter.write_line(f"COMPARED {COUNTS['same']} of {COUNTS['launches']}")
+    for what, same, all_ in (("launches", "same", "launches"), ("evaluations", "equal", "evaluations")):
+        terminalreporter.write_line(f"COMPARED {what}: {COUNTS[same]} of {COUNTS[all_]}")

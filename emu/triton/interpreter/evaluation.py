@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from emu.tile import ir
-from emu.tile.ops import MEMORY, TERMINATORS, Code
+from emu.tile.ops import ATOMIC, MEMORY, TERMINATORS, Code
 from emu.tile.reference.along import lane_by_lane
 from emu.tile.reference.elementwise import numpy_dtype
 from emu.tile.reference.interpreter import Program
 from emu.tile.types import Pointer, Type, element_of, with_shape
-from emu.triton.interpreter import compiled_order
+from emu.triton.interpreter import compiled_order, native
 from emu.triton.interpreter.errors import LanesNeeded
 from emu.triton.interpreter.memory import Memory
 from emu.triton.interpreter.tensors import Array, Known
@@ -72,8 +72,7 @@ class Evaluator(ir.Builder):
             if not arrays[0].all():
                 raise AssertionError(operation.attributes["message"])
             return operation
-        with np.errstate(all="ignore"):
-            results = self._program.evaluate(operation, arrays)
+        results = self._results(operation, arrays)
         origin = _origin(operands)
         operation.results = tuple(
             [
@@ -82,6 +81,17 @@ class Evaluator(ir.Builder):
             ]
         )
         return operation
+
+    def _results(self, operation: ir.Operation, arrays: list[Array]) -> Sequence[Array]:
+        code = operation.code
+        if code in native.INEXACT:
+            return (native.elementwise(operation, arrays),)
+        if code in ATOMIC:
+            mask = arrays[2] if code is Code.ATOMIC_RMW and len(arrays) > 2 else None
+            values = arrays[1:] if code is Code.ATOMIC_CAS else arrays[1:2]
+            return (native.atomic(operation, arrays[0], values, mask),)
+        with np.errstate(all="ignore"):
+            return self._program.evaluate(operation, arrays)
 
     def _check(self, operation: ir.Operation, arrays: list[Array]) -> None:
         """Check the addresses of a memory operation."""

@@ -34,14 +34,6 @@ class ValueTensor(tensor):
         """Return the elements as an array, a copy; pointers as uint64 addresses."""
         return np.array(self.handle.array)
 
-    def item(self) -> Any:
-        """Return the only element as a Python number.
-
-        Raises:
-            ValueError: There are several elements.
-        """
-        return _single(self).item()
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return self.numpy() if dtype is None else self.numpy().astype(dtype)
 
@@ -56,7 +48,7 @@ class ValueTensor(tensor):
     def __format__(self, spec: str) -> str:
         if not spec:
             return tensor.__str__(self) if _is_called_by_language() else str(self.handle.array)
-        return format(self.item(), spec)
+        return format(_single(self).item(), spec)
 
     def __bool__(self) -> bool:
         return bool(_single(self))
