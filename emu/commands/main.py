@@ -165,6 +165,17 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="with --interpret: run this one program of each grid alone",
     )
     run.add_argument(
+        "--check",
+        choices=("bounds", "bounds:all"),
+        help="bounds: stop at the first address of a Triton kernel that is outside of its tensor's memory; "
+        "bounds:all: leave such lanes out, and report all of them (default: EMU_CHECK)",
+    )
+    run.add_argument(
+        "--poison",
+        action="store_true",
+        help="fill new symmetric memory with NaN, or 0xA5 in every byte, instead of zeros",
+    )
+    run.add_argument(
         "-m",
         dest="module",
         nargs=argparse.REMAINDER,
@@ -400,6 +411,8 @@ def _run(options: argparse.Namespace) -> int:
             stdin=options.stdin,
             interpret=options.interpret,
             program=options.program,
+            check=options.check,
+            poison=options.poison,
         )
         if options.module:
             run_module(options.module[0], options.module[1:], how)

@@ -38,6 +38,8 @@ class RunOptions:
         interpret: Whether Python executes the kernels of Triton, statement by statement.
         program: With ``interpret``: number of the one program of each grid that runs, as in ``"3,0"``.
             Default: all.
+        check: What Triton kernels check as they run, as ``EMU_CHECK`` says it. Default: the environment's.
+        poison: Whether new symmetric memory is filled with NaN, or 0xA5 in every byte, instead of zeros.
     """
 
     n_pes: int
@@ -48,6 +50,8 @@ class RunOptions:
     stdin: int | str = 0
     interpret: bool = False
     program: str | None = None
+    check: str | None = None
+    poison: bool = False
 
 
 def run_script(script: str | Path, arguments: Sequence[str], options: RunOptions) -> None:
@@ -179,6 +183,8 @@ class Program:
 def _run(program: Program, options: RunOptions, imports_torch: bool) -> None:
     variables = _environment(options.n_pes, device_count(options.devices, options.n_pes))
     variables |= _interpreting(options)
+    if options.check is not None:
+        variables["EMU_CHECK"] = options.check
     from emu.comm.process.launch import launch
 
     launch(
@@ -189,6 +195,7 @@ def _run(program: Program, options: RunOptions, imports_torch: bool) -> None:
         prefix_output=options.prefix_output,
         link=options.link,
         stdin=options.stdin,
+        poison=options.poison,
         preload=("torch",) if imports_torch else (),  # a second, once rather than on every PE
     )
 

@@ -98,6 +98,11 @@ def interpreter_prints_elements() -> bool:
     return text == "elements"
 
 
+def check() -> str | None:
+    """Return ``EMU_CHECK``, what Triton kernels check as they run; None if it is unset or empty."""
+    return os.environ.get("EMU_CHECK") or None
+
+
 def usable_cores() -> int:
     """Return the number of cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):

@@ -152,6 +152,7 @@ def build_module(
     builder = Builder()
     frame = calls.frame_of(fn, bound.scope, None, 0)
     state = State(builder, frame, VISITORS)
+    state.call = functools.partial(calls.call, state)
     module = Module()
     combine = functools.partial(_combine, state)
     context = Context(builder, module, combine, debug=bool(_option(options, "debug")))

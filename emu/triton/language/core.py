@@ -9,9 +9,12 @@ The imports are the list: a function of the language is added to them, and ``tl`
 from __future__ import annotations
 
 import builtins
+import functools
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any, TypeVar
 
+from emu.triton.language.aggregates import aggregate_replace
 from emu.triton.language.arithmetic import (
     PropagateNan,
     add,
@@ -19,6 +22,7 @@ from emu.triton.language.arithmetic import (
     div_rn,
     fdiv,
     fma,
+    known_extreme,
     maximum,
     minimum,
     mul,
@@ -51,12 +55,14 @@ from emu.triton.language.debugging import (
     device_print,
     expect_zero,
     inline_asm_elementwise,
-    map_elementwise,
     max_constancy,
     max_contiguous,
     multiple_of,
     static_assert,
     static_print,
+)
+from emu.triton.language.external import (
+    extern_elementwise,
 )
 from emu.triton.language.iteration import (
     condition,
@@ -65,8 +71,8 @@ from emu.triton.language.iteration import (
 )
 from emu.triton.language.linear import (
     dot,
-    dot_scaled,
 )
+from emu.triton.language.mapping import map_elementwise
 from emu.triton.language.mathematics import (
     abs,
     ceil,
@@ -106,6 +112,7 @@ from emu.triton.language.memory import (
 from emu.triton.language.reductions import (
     reduce,
 )
+from emu.triton.language.scaled_products import dot_scaled
 from emu.triton.language.scans import (
     associative_scan,
     histogram,
@@ -181,6 +188,11 @@ def builtin(fn: F) -> F:
     return fn
 
 
+def extern(fn: F) -> F:
+    """Mark a function of a device library, which programs write around :func:`extern_elementwise`."""
+    return builtin(fn)
+
+
 def _folded(
     name: str,
     function: Callable[..., tensor],
@@ -193,7 +205,7 @@ def _folded(
     if not given:
         raise TypeError(f"{name} needs at least one value, but got none")
     if all(isinstance(a, constexpr) for a in given):
-        return constexpr((builtins.max if name == "max" else builtins.min)(unwrap(given)))
+        return constexpr(known_extreme(name, unwrap(given)))
     result = given[0]
     for other in given[1:]:
         result = function(result, other, propagate_nan=propagate_nan)
@@ -214,8 +226,27 @@ def builtin_min(
     return _folded("min", minimum, args, propagate_nan)
 
 
+def _lenient(function: F) -> F:
+    """Let a function take ``_semantic``, ``_generator`` and ``_builder``, which Triton's own code passes on."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            for name in _PASSED_ON:
+                kwargs.pop(name, None)
+        return function(*args, **kwargs)
+
+    return call  # type: ignore[return-value]  # it has the parameters of the function, and three more
+
+
+_PASSED_ON = ("_semantic", "_generator", "_builder")
+
+for _name, _value in list(globals().items()):
+    if isinstance(_value, FunctionType) and _name[0] != "_" and _value.__module__ != __name__:
+        globals()[_name] = _lenient(_value)
+
 _OTHERS = {
-    *("Any", "Callable", "ConstexprLike", "F", "Sequence", "TypeVar"),
+    *("Any", "Callable", "FunctionType", "functools", "known_extreme", "ConstexprLike", "F", "Sequence", "TypeVar"),
     *("annotations", "builtins", "unwrap"),
 }
 # By way of globals(), as type checkers take a list that is computed for an empty one.

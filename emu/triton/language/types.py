@@ -152,19 +152,16 @@ class dtype(base_type):
         return element_ty
 
     def to_ir(self, builder: object = None) -> tile.Type:
-        """Return the tile IR's type.
+        """Return the tile IR's type of an element: a byte for an 8-bit float that the IR does not have.
 
         Raises:
-            NotImplementedError: The tile IR does not have this 8-bit float.
+            TypeError: The type has no elements.
         """
         del builder
         format_ = formats.BY_NAME.get(self.name)
-        if format_ is None or format_.element is None:
-            raise NotImplementedError(
-                f"type {self.name} is not supported in this architecture: of the 8-bit floats emu has "
-                "float8e4nv and float8e5"
-            )
-        return format_.element
+        if format_ is None:
+            raise TypeError(f"type {self.name} has no elements")
+        return format_.stored
 
     def codegen_name(self) -> str:
         """Return the name in ``triton.language``: ``float32``."""

@@ -11,6 +11,7 @@ from emu.triton.language.constants import (
     ConstexprLike,
     base_type,
     base_value,
+    composite,
     constexpr,
     constexpr_type,
     unwrap,
@@ -321,8 +322,9 @@ ShapeLike: TypeAlias = ConstexprLike[int] | ConstexprLike[Sequence[ConstexprLike
 
 
 def _type_of(value: object) -> base_type:
-    if isinstance(value, tensor | tuple):
-        return value.type
+    if isinstance(value, tensor | tuple | composite):
+        found: base_type = value.type
+        return found
     return constexpr_type(value)
 
 
@@ -339,10 +341,12 @@ def member(function: F) -> F:
 
 
 def _items(value: object) -> Sequence[object] | None:
-    """Return the items of a tuple of any kind; ``None`` for anything else."""
+    """Return the items of a tuple of any kind or of a composite; ``None`` for anything else."""
     value = unwrap(value) if isinstance(value, constexpr) else value
     if isinstance(value, tuple):
         return value.values
+    if isinstance(value, composite):
+        return value.parts()
     return value if isinstance(value, builtins.tuple | list) else None
 
 
@@ -389,6 +393,8 @@ def _take(template: object, rest: Iterator[ir.Value]) -> Any:
             else None
         )
         return tuple([_take(v, rest) for v in template.values], fields)
+    if isinstance(template, composite):
+        return template.with_parts([_take(v, rest) for v in template.parts()])
     items = _items(template)
     if items is None or not any(flatten(v) for v in items):
         return template

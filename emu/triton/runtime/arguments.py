@@ -38,11 +38,11 @@ Key: TypeAlias = Hashable
 Packed: TypeAlias = "int | float | tuple[Packed, ...]"
 """What is passed for an argument: an address, a number, or a tuple of these."""
 
-DTYPES: dict[Any, str] = {f.element.numpy: f.spelling for f in FORMATS if f.element is not None}
+DTYPES: dict[Any, str] = {f.numpy: f.spelling for f in FORMATS if f.numpy is not None}
 """Spelling of each dtype in a signature; those of torch are added once torch is loaded."""
 
 _NAMES = {d.name: n for d, n in DTYPES.items()} | {n: n for n in DTYPES.values()}
-SCALARS = frozenset(("i1", "u1", *DTYPES.values()))
+SCALARS = frozenset(("i1", "u1", *(f.spelling for f in FORMATS)))
 
 tensors: set[type] = set()
 """Classes of torch tensors that a launch reads inline; empty while torch is not loaded."""

@@ -13,7 +13,7 @@ import functools
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from emu.tile.ir import Module
 from emu.triton.language.constants import base_type
@@ -23,6 +23,9 @@ from emu.triton.runtime.arguments import CONSTANT, Key, constant_key
 from emu.triton.runtime.backends import Executable
 from emu.triton.runtime.stores import stored_arguments
 from emu.triton.source import JITCallable
+
+if TYPE_CHECKING:
+    from emu.tile.passes.check_bounds import Access
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class Request:
         debug: Whether assertions are checked.
         backend: Name of the backend, ``"cpu"`` or ``"reference"`` unless others are registered.
         contract: Whether ``a * b + c`` may be rounded once.
+        check: What the kernel checks as it runs: None, or one of ``checks.bounds.MODES``.
     """
 
     fn: JITCallable
@@ -44,11 +48,13 @@ class Request:
     debug: bool
     backend: str
     contract: bool = False
+    check: str | None = None
 
     def key(self) -> Key:
         """Return a key of the request among those of one function, in this process."""
         constants = tuple((n, constant_key(v)) for n, v in self.constants.items())
-        return tuple(self.signature.items()), constants, self.debug, self.backend, self.contract
+        how = self.debug, self.backend, self.contract, self.check
+        return tuple(self.signature.items()), constants, *how
 
     def digest(self) -> str | None:
         """Return the key of the request on disk; None if a constant has no lasting spelling."""
@@ -61,6 +67,8 @@ class Request:
         fn = (self.fn.cache_key, self.fn.__name__)
         made_by = self.backend, backends.find(self.backend).target()
         parts = (*made_by, *fn, self.signature, spelled, self.debug, self.contract)
+        if self.check is not None:
+            parts = (*parts, self.check)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
 
     def module(self) -> Module:
@@ -112,15 +120,22 @@ class Build:
         executable: Runs the kernel.
         stores: For each argument of the executable, whether it may be written through.
         from_disk: Whether another process had compiled it.
+        accesses: Accesses that a checked kernel reports by number.
     """
 
     def __init__(
-        self, request: Request, executable: Executable, stores: list[bool], from_disk: bool
+        self,
+        request: Request,
+        executable: Executable,
+        stores: list[bool],
+        from_disk: bool,
+        accesses: tuple[Access, ...] = (),
     ) -> None:
         self.request = request
         self.executable = executable
         self.stores = stores
         self.from_disk = from_disk
+        self.accesses = accesses
 
     @functools.cached_property
     def texts(self) -> Mapping[str, str]:
@@ -146,7 +161,12 @@ def build(request: Request) -> Build:
         if found is not None:
             return found
         made = _compile(request)
-        cache.save(digest, {"stores": made.stores}, backend.to_bytes(made.executable))
+        kept: dict[str, object] = {"stores": made.stores}
+        if request.check is not None:
+            from emu.triton.checks import bounds
+
+            kept["accesses"] = bounds.to_json(made.accesses)
+        cache.save(digest, kept, backend.to_bytes(made.executable))
         return made
 
 
@@ -156,14 +176,24 @@ def _load(request: Request, digest: str) -> Build | None:
         return None
     facts, code = entry
     executable = backends.find(request.backend).from_bytes(code)
-    return Build(request, executable, facts["stores"], from_disk=True)
+    accesses: tuple[Access, ...] = ()
+    if request.check is not None:
+        from emu.triton.checks import bounds
+
+        accesses = bounds.from_json(facts["accesses"])
+    return Build(request, executable, facts["stores"], from_disk=True, accesses=accesses)
 
 
 def _compile(request: Request) -> Build:
     module = request.module()
     stores = stored_arguments(module)  # the compiler may rewrite the module
+    accesses: tuple[Access, ...] = ()
+    if request.check is not None:
+        from emu.triton.checks import bounds
+
+        module, accesses = bounds.instrument(module, request.check)
     executable = backends.find(request.backend).compile(module, request.contract)
-    return Build(request, executable, stores, False)
+    return Build(request, executable, stores, False, accesses)
 
 
 class Texts(dict[str, str]):

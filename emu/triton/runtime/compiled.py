@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from emu.triton import knobs
 from emu.triton.language.types import TypeSpelling
@@ -15,6 +15,9 @@ from emu.triton.runtime.backends import Launch
 from emu.triton.runtime.build import Build
 from emu.triton.runtime.driver import WARP_SIZE, driver
 from emu.triton.runtime.launcher import extents
+
+if TYPE_CHECKING:
+    from emu.triton.checks.bounds import BoundsChecker
 
 REGISTERS = 32
 SHARED_BYTES = 1024
@@ -34,7 +37,7 @@ class CompiledKernel:
         n_max_threads: 1024.
         hash: Digest of all that the code depends on.
         src: The function, its signature and constants.
-        run: ``run(x, y, z, packed values)``.
+        run: ``run(x, y, z, packed values[, arguments by name])``; the last are for kernels with checks.
     """
 
     n_regs = REGISTERS
@@ -74,7 +77,7 @@ class CompiledKernel:
             self.metadata.num_ctas,
             self.metadata.shared,
         )
-        self.run: Launch = _make_run(build, self, threads)
+        self.run: Callable[..., None] = _make_run(build, self, threads)
 
     @property
     def asm(self) -> Mapping[str, str]:
@@ -118,7 +121,7 @@ class CompiledKernel:
                 packed = tuple(describe(value)[1] for value in values)
             x, y, z = extents(grid)
             if x:
-                self.run(x, y, z, packed)
+                self.run(x, y, z, packed, dict(zip(wanted, values, strict=True)))
 
         return launch
 
@@ -165,21 +168,59 @@ def _selection(build: Build) -> Callable[[Sequence[Packed]], list[Packed]] | Non
     return select
 
 
-def _make_run(build: Build, kernel: CompiledKernel, threads: int) -> Launch:
+def _make_run(build: Build, kernel: CompiledKernel, threads: int) -> Callable[..., None]:
     """Return the function that runs a kernel for a grid with packed values."""
-    launch = build.executable.bind(threads)
+    bound = build.executable.bind(threads)
     select = _selection(build)
+    check = None if build.request.check is None else _checker(build).launch
     hooks = knobs.runtime  # read at each launch: programs set hooks between launches
 
-    def run(x: int, y: int, z: int, values: Sequence[Packed]) -> None:
+    def run(
+        x: int,
+        y: int,
+        z: int,
+        values: Sequence[Packed],
+        given: Mapping[str, object] | None = None,
+    ) -> None:
+        launch = bound
         if select is not None:
             values = select(values)
+        if check is not None:
+            launch = functools.partial(_run_checked, check, bound, given)
         if hooks.launch_enter_hook or hooks.launch_exit_hook:
             _run_with_hooks(kernel, launch, (x, y, z, values))
         else:
             launch(x, y, z, values)
 
     return run
+
+
+def _checker(build: Build) -> BoundsChecker:
+    """Return what launches a kernel with checks."""
+    from emu.triton.checks.bounds import BoundsChecker
+
+    request, arguments = build.request, list[tuple[str, bool, tuple[int | str, ...]]]()
+    for parameter in request.fn.params:
+        if parameter.is_constexpr:
+            continue
+        for _, *path in _paths(request.signature[parameter.name], (0,)):
+            spelled: Any = request.signature[parameter.name]
+            for step in path:
+                spelled = spelled[step]
+            name = parameter.name + "".join(f"[{step}]" for step in path)
+            is_pointer = isinstance(spelled, str) and spelled.startswith("*")
+            arguments.append((name, is_pointer, (parameter.name, *path)))
+    assert request.check is not None
+    return BoundsChecker(request.fn.__name__, request.check, build.accesses, arguments)
+
+
+def _run_checked(
+    check: Callable[..., None],
+    launch: Launch,
+    given: Mapping[str, object] | None,
+    *call: object,
+) -> None:
+    check(launch, call, given)
 
 
 def _run_with_hooks(

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, Generic, TypeVar, overload
 
 from emu.triton import knobs
+from emu.triton.language.aggregates import aggregate
 from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import arguments, interpreting, launcher, options
 from emu.triton.runtime.arguments import Key
@@ -20,7 +21,6 @@ from emu.triton.source import (
     ConstexprFunction,
     JITCallable,
     KernelParam,
-    aggregate,
     constexpr_function,
     must_use_result,
 )
@@ -71,6 +71,8 @@ class JITFunction(JITCallable, KernelInterface[T]):
         launch_metadata: Kept for programs that ask.
         interpret: Whether launches run the kernel as Python, statement by statement. Default: where
             ``knobs.runtime.interpret`` says so.
+        check: What the kernel checks as it runs: ``"bounds"``, ``"bounds:all"``, or False for nothing. Default:
+            ``knobs.runtime.check`` says when it is launched.
 
     Raises:
         ValueError: The source of the function cannot be read.
@@ -88,6 +90,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         repr: Callable[..., str] | None = None,
         launch_metadata: Callable[..., object] | None = None,
         interpret: bool | None = None,
+        check: str | bool | None = None,
     ) -> None:
         for parameter in inspect.signature(fn).parameters.values():
             if parameter.kind is parameter.VAR_KEYWORD:
@@ -104,12 +107,15 @@ class JITFunction(JITCallable, KernelInterface[T]):
         self.do_not_specialize_on_alignment = list(do_not_specialize_on_alignment or ())
         self.debug = debug
         self.interpret = bool(interpret)
+        options.check_of(check, None)  # refuses what there is not
+        self.check = check
         self.kernel = None
         self.launch_metadata = launch_metadata
         self.constexprs = [p.num for p in self.params if p.is_constexpr]
         self.pre_run_hooks: list[Callable[..., object]] = []
         self._repr = repr
         self._table: dict[Key, CompiledKernel] = {}
+        self._checked_table: dict[Key, CompiledKernel] = {}
         self._builds: dict[Key, Build] = {}
         self._watched: list[tuple[str, object, dict[str, object]]] = []
         self._lock = threading.RLock()
@@ -118,14 +124,40 @@ class JITFunction(JITCallable, KernelInterface[T]):
 
     @functools.cached_property
     def _launch(self) -> Callable[..., CompiledKernel]:
+        return self._make_launcher(self._launch_checked)
+
+    @functools.cached_property
+    def _checked_launch(self) -> Callable[..., CompiledKernel]:
+        return self._make_launcher(None)
+
+    def _make_launcher(self, checked: Any) -> Callable[..., CompiledKernel]:
         if any(p.parameter.kind is p.parameter.VAR_POSITIONAL for p in self.params):
             raise TypeError(f"kernel {self.__name__} must not have a parameter with a star")
+        table = self._table if checked is not None else self._checked_table
         interpret = launcher.Interpret(
             self.interpret, interpreting.is_wanted, functools.partial(interpreting.launch, self)
         )
         return launcher.make(
-            self.__name__, self.params, self._table, self._miss, self._watched, interpret
+            self.__name__, self.params, table, self._miss, self._watched, checked, interpret
         )
+
+    def _launch_checked(
+        self, grid: object, bound: dict[str, object], given: dict[str, object]
+    ) -> CompiledKernel:
+        """Launch with the option ``check``."""
+        if options.check_of(given["check"], self.check) is None:
+            plain = {name: value for name, value in given.items() if name != "check"}
+            return self._launch(grid, **bound, **plain)
+        return self._checked_launch(grid, **bound, **given)
+
+    def _find_launcher(self) -> Callable[..., CompiledKernel]:
+        """Return the launcher of kernels with checks if they are wanted, else that of kernels without."""
+        if self.check is None and knobs.runtime.check is None:
+            return self._launch
+        check = options.check_of(None, self.check)
+        if check is None:
+            return self._launch
+        return functools.partial(self._checked_launch, check=check)
 
     def __getitem__(self, grid: object) -> Callable[..., CompiledKernel]:
         """Return a function that launches the kernel on a grid.
@@ -135,7 +167,9 @@ class JITFunction(JITCallable, KernelInterface[T]):
         """
         if self.pre_run_hooks or grid is None:
             return functools.partial(self.run, grid=grid, warmup=False)
-        return functools.partial(self._launch, grid)
+        if self.check is None and knobs.runtime.check is None:
+            return functools.partial(self._launch, grid)
+        return functools.partial(self._find_launcher(), grid)
 
     def run(
         self, *args: object, grid: object, warmup: bool = False, **kwargs: object
@@ -157,12 +191,12 @@ class JITFunction(JITCallable, KernelInterface[T]):
             ValueError: A value is out of bounds.
         """
         if warmup:
-            return self._launch(None, *args, **kwargs)
+            return self._find_launcher()(None, *args, **kwargs)
         if grid is None:
             raise TypeError("grid must be one to three integers, or a function, but got None")
         for hook in self.pre_run_hooks:
             hook(*args, **kwargs)
-        return self._launch(grid, *args, **kwargs)
+        return self._find_launcher()(grid, *args, **kwargs)
 
     def add_pre_run_hook(self, hook: Callable[..., object]) -> None:
         """Add a function that is called with the arguments before every launch."""
@@ -172,7 +206,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
 
     def _miss(self, key: Key, bound: dict[str, object], given: dict[str, object]) -> CompiledKernel:
         """Compile and store the kernel for a new combination of arguments."""
-        options.check(self.__name__, given)
+        options.check(self.__name__, given, self.arg_names)
         with self._lock, arguments.torch_guard():
             specialised = {}
             for param in self.params:
@@ -195,6 +229,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
             bool(debug),
             options.backend_of(given),
             given.get("enable_fp_fusion") is True,
+            options.check_of(given.get("check"), False),
         )
         with self._lock:
             known = request.key()
@@ -202,7 +237,9 @@ class JITFunction(JITCallable, KernelInterface[T]):
             if made is None:
                 made = self._builds[known] = self._build(known, request, given)
             self._check_read_only(made, specialised)
-            kernel = self._table[key] = CompiledKernel(made, given)
+            kernel = CompiledKernel(made, given)
+            table = self._table if request.check is None else self._checked_table
+            table[key] = kernel
         return kernel
 
     def _build(self, key: Key, request: Request, given: dict[str, object]) -> Build:
@@ -249,6 +286,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         """Replace the source, and forget what was compiled from it."""
         super()._unsafe_update_src(new_src)
         self._table.clear()
+        self._checked_table.clear()
         self._builds.clear()
         self._watched.clear()
 

@@ -7,7 +7,7 @@ from emu.triton.language import core, random, standard
 
 ONLY_IN_CORE = {
     *("CONSTEXPR_0", "builtin", "builtin_max", "builtin_min", "is_builtin", "slice_type"),
-    "validate_block_shape",
+    *("extern", "extern_elementwise", "validate_block_shape"),
 }
 SUBMODULES = {"core", "extra", "math", "random", "standard", "target_info"}
 
