@@ -14,13 +14,14 @@ import functools
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 import emu.triton.language as tl
+from emu.triton.language.constants import constexpr_type
 from emu.triton.language.context import Context, building
 from emu.triton.runtime import arguments, interpreting
 from emu.triton.runtime.jit import JITFunction
@@ -164,6 +165,65 @@ def _compared(harness: Any, evaluate: Any, function: Any, *given: Any, **options
     return result
 
 
+@contextlib.contextmanager
+def compared(
+    compiled: Any, arguments: Sequence[Any], grid: Sequence[int], constants: Any, given: Any
+) -> Iterator[None]:
+    """After the block has run a module, compare its native code with its kernel that runs as Python.
+
+    Args:
+        compiled: The kernel and its module.
+        arguments: The kernel's, arrays among them.
+        grid: Extents of the grid.
+        constants: Its constants.
+        given: The function that gives the type of an argument, and the module's arguments.
+    """
+    from emu.tile import cpu
+    from emu.triton.interpreter import grid as programs
+
+    (kernel, module), (type_of, flat) = compiled, given
+    arrays = [a for a in arguments if isinstance(a, np.ndarray)]
+    before = [a.copy() for a in arrays]
+    yield
+    kept = [a.copy() for a in arrays]
+    x, y, z = (*grid, 1, 1)[:3]
+
+    def reset(to: Sequence[Any]) -> None:
+        for array, old in zip(arrays, to, strict=True):
+            array[...] = old
+
+    def packed(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            return value.ctypes.data
+        return tuple(map(packed, value)) if isinstance(value, tuple) else value
+
+    def typed(value: Any) -> Any:
+        found = type_of(value)
+        return constexpr_type(found.value) if isinstance(found, tl.constexpr) else found
+
+    names = [p.name for p in kernel.params if p.name not in constants]
+    types = {n: typed(a) for n, a in zip(names, arguments, strict=False)}
+    types |= {n: constexpr_type(v) for n, v in constants.items()}
+    types |= {p.name: constexpr_type(p.default) for p in kernel.params if p.name not in types}
+    values = {n: packed(a) for n, a in zip(names, arguments, strict=False)}
+    COUNTS["launches"] += 1
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            reset(before)
+            cpu.compile(module).bind(1)(x, y, z, flat)
+            after = [a.copy() for a in arrays]
+            reset(before)
+            said = programs.run(programs.Launch(kernel, types, values, (), (x, y, z)))
+        if said is None and all(map(_same, arrays, after)):
+            COUNTS["same"] += 1
+        else:
+            DIFFERENT.append(f"{_test}: {said or 'bits differ'}"[:300].replace("\n", " "))
+    except BaseException as error:  # noqa: BLE001 - reported with the test's name
+        DIFFERENT.append(f"{_test}: {type(error).__name__}: {error}"[:300].replace("\n", " "))
+    finally:
+        reset(kept)
+
+
 def pytest_collect_file() -> None:
     """Compare what ``language_harness`` evaluates, once it is there."""
     harness = sys.modules.get("language_harness")
@@ -193,5 +253,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print what was compared."""
     for line in DIFFERENT:
         terminalreporter.write_line(f"DIFFERENT {line}")
-    for what, same, all_ in (("launches", "same", "launches"), ("evaluations", "equal", "evaluations")):
+    for what, same, all_ in (
+        ("launches", "same", "launches"),
+        ("evaluations", "equal", "evaluations"),
+    ):
         terminalreporter.write_line(f"COMPARED {what}: {COUNTS[same]} of {COUNTS[all_]}")

@@ -386,5 +386,3 @@ def _mask(operation: Operation) -> Value | None:
 def _address_and_mask(operation: Operation) -> list[Value]:
     mask = _mask(operation)
     return [operation.operands[0]] if mask is None else [operation.operands[0], mask]
-
-

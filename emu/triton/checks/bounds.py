@@ -214,7 +214,9 @@ class _Report:
             where = self._where(which, storage, access, address)
         chain = _chain(access.location)
         file, line, column, _ = chain[-1] if chain else ("", 0, 0, "")
-        indices = tuple(int(i) for i in np.unravel_index(lane, access.shape)) if access.shape else ()
+        indices = (
+            tuple(int(i) for i in np.unravel_index(lane, access.shape)) if access.shape else ()
+        )
         text = "\n".join(
             [
                 *_places(chain),
@@ -267,7 +269,9 @@ class _Report:
             facts.append(f"shape {tuple(shape)}")
         if strides is not None:
             facts.append(f"strides {strides}")
-        span = f"memory {storage.start:#x} to {storage.end:#x} ({storage.end - storage.start} bytes)"
+        span = (
+            f"memory {storage.start:#x} to {storage.end:#x} ({storage.end - storage.start} bytes)"
+        )
         return [f"  {lead}{name}: {', '.join(f for f in facts if f)}, {span}"]
 
 
@@ -283,7 +287,9 @@ def _places(chain: Sequence[Sequence[Any]]) -> list[str]:
     """Return file, line and caret of each call that leads to a place."""
     lines = []
     for file, line, column, function in chain:
-        lines.append(f"{file}:{line}:{column}: in {function}:" if function else f"{file}:{line}:{column}:")
+        lines.append(
+            f"{file}:{line}:{column}: in {function}:" if function else f"{file}:{line}:{column}:"
+        )
         text = linecache.getline(file, line).rstrip("\n")
         if text:
             blank = "".join("\t" if c == "\t" else " " for c in text[: column - 1])

@@ -58,5 +58,7 @@ class OutOfBoundsError(TritonError):
     def __str__(self) -> str:
         parts = [access.text for access in self.accesses]
         if self.count > len(parts) > 1:
-            parts.append(f"{self.count} accesses of tiles were outside; the first of each place is shown")
+            parts.append(
+                f"{self.count} accesses of tiles were outside; the first of each place is shown"
+            )
         return "\n\n".join(parts)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import builtins
 import operator
 import pdb  # noqa: T100 - kernels stop in it
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from emu.triton import language
 from emu.triton.interpreter import debugging
+from emu.triton.interpreter.ranges import Counter
 from emu.triton.interpreter.rewriting import as_python
 from emu.triton.language.context import current
-from emu.triton.language.conversion import cast_to, constant, to_tensor
-from emu.triton.language.promotion import integer_promote
+from emu.triton.language.conversion import to_tensor
 from emu.triton.language.values import tensor
 from emu.triton.source import ConstexprFunction, JITCallable
 
@@ -55,34 +55,6 @@ def assigned(value: Any) -> Any:
         make = getattr(type(plain), "_make", tuple)
         return make(items)
     return value
-
-
-class Counter:
-    """A range of a kernel, whose indices are tensors.
-
-    Args:
-        bounds: Start, end and step.
-    """
-
-    def __init__(self, bounds: Sequence[object]) -> None:
-        parts = [to_tensor(_unwrapped(b)) for b in bounds]
-        for name, part in zip(("lower bound", "upper bound", "step"), parts, strict=True):
-            if not part.dtype.is_int():
-                raise TypeError(f"For {name} must be an int, but got {part}")
-            if part.type.is_block():
-                raise TypeError(f"For {name} must be a scalar, got {part.type}")
-        type_ = parts[0].dtype
-        for part in parts[1:]:
-            type_ = integer_promote(type_, part.dtype)
-        self._type = type_
-        self._range = range(*[operator.index(cast_to(p, type_)) for p in parts])  # type: ignore[arg-type]  # tensors whose elements are known have __index__
-
-    def __iter__(self) -> Iterator[tensor]:
-        for index in self._range:
-            yield constant(index, self._type)
-
-    def __len__(self) -> int:
-        return len(self._range)
 
 
 def _range(*arguments: object) -> Counter:
@@ -168,6 +140,14 @@ _STAND_INS: dict[Any, Callable[..., Any]] = {
 """Functions of Python and of the language that kernels have in another form."""
 
 
+def _source_of(function: JITCallable) -> str | None:
+    """Return the source of a function; None of one that ``exec`` made, which Python runs as it is."""
+    try:
+        return function.src
+    except ValueError:
+        return None
+
+
 class Callees:
     """Functions that rewritten kernels call, as the variable ``_emu``."""
 
@@ -186,9 +166,11 @@ class Callees:
     def python(self, function: JITCallable) -> Callable[..., Any]:
         """Return a jit function as one that Python executes."""
         # Kept on the function itself: a debugger that steps sees no lookup of ours in Python.
-        found: tuple[str, Callable[..., Any]] | None = function.__dict__.get(_KEPT)
-        if found is None or found[0] != function.src:
-            found = function.__dict__[_KEPT] = function.src, as_python(function, self)
+        found: tuple[str | None, Callable[..., Any]] | None = function.__dict__.get(_KEPT)
+        if found is None or found[0] != _source_of(function):
+            source = _source_of(function)
+            made = function.fn if source is None else as_python(function, self)
+            found = function.__dict__[_KEPT] = source, made
         return found[1]
 
     def callee(self, function: Any) -> Any:

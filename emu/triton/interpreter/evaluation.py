@@ -5,13 +5,13 @@ The reference evaluator says what an operation means; here it gets one operation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from emu.tile import ir
-from emu.tile.ops import ATOMIC, MEMORY, TERMINATORS, Code
+from emu.tile.ops import ATOMIC, ELEMENTWISE, MEMORY, TERMINATORS, Code
 from emu.tile.reference.along import lane_by_lane
 from emu.tile.reference.elementwise import numpy_dtype
 from emu.tile.reference.interpreter import Program
@@ -19,7 +19,9 @@ from emu.tile.types import Pointer, Type, element_of, with_shape
 from emu.triton.interpreter import compiled_order, native
 from emu.triton.interpreter.errors import LanesNeeded
 from emu.triton.interpreter.memory import Memory
+from emu.triton.interpreter.ranges import Counter
 from emu.triton.interpreter.tensors import Array, Known
+from emu.triton.language.constants import unwrap
 
 Triple = tuple[int, int, int]
 Print = Callable[[Triple, str, Sequence[ir.Value], Sequence[Array], bool], None]
@@ -57,6 +59,10 @@ class Evaluator(ir.Builder):
         if code in TERMINATORS:
             return operation
         arrays = [_array_of(v) for v in operands]
+        if code not in ELEMENTWISE and any(
+            a.ndim and not v.shape for a, v in zip(arrays, operands, strict=True)
+        ):
+            raise LanesNeeded  # a scalar of a combine function that stands for many: only one is as it says
         if code in MEMORY:
             self._check(operation, arrays)
         if code is Code.PRINT:
@@ -81,6 +87,15 @@ class Evaluator(ir.Builder):
             ]
         )
         return operation
+
+    def loop(self, bounds: Sequence[object], unrolled: bool) -> Iterable[object]:
+        """Return the indices of a loop over ``tl.range`` or, unrolled, ``tl.static_range``.
+
+        Args:
+            bounds: Start, end and step.
+            unrolled: Whether the indices are Python's integers.
+        """
+        return range(*map(unwrap, bounds)) if unrolled else Counter(bounds)
 
     def _results(self, operation: ir.Operation, arrays: list[Array]) -> Sequence[Array]:
         code = operation.code

@@ -20,7 +20,7 @@ from emu.triton.interpreter.errors import InterpreterError
 from emu.triton.interpreter.evaluation import Evaluator, Triple
 from emu.triton.interpreter.memory import Extent, Memory
 from emu.triton.interpreter.tensors import Array, Known
-from emu.triton.language.constants import constexpr_type
+from emu.triton.language.constants import constexpr, constexpr_type
 from emu.triton.language.context import Context, building, current
 from emu.triton.language.types import dtype, float32, tuple_type
 from emu.triton.language.values import tensor, tuple
@@ -117,7 +117,7 @@ def _numbers(launch: Launch) -> Iterator[Triple]:
 
 def _given(name: str, type_: Any, value: Any) -> Any:
     """Return what a parameter holds in the kernel: constants are plain, all else are tensors."""
-    if isinstance(type_, constexpr_type):
+    if isinstance(type_, constexpr | constexpr_type):
         return type_.value
     if isinstance(type_, tuple_type):
         items = [

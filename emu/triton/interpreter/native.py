@@ -56,9 +56,7 @@ def _elementwise_kernel(
     attributes: tuple[tuple[str, ir.Attribute], ...],
 ) -> Run:
     def body(builder: ir.Builder, pointers: Sequence[ir.Value]) -> None:
-        first = builder.binary(
-            Code.MUL, builder.program_id(0), builder.constant(_LANES, I32)
-        )
+        first = builder.binary(Code.MUL, builder.program_id(0), builder.constant(_LANES, I32))
         tile = (_LANES,)
         offsets = builder.binary(Code.ADD, builder.splat(first, tile), builder.arange(0, _LANES))
         places = [builder.ptr_add(builder.splat(p, tile), offsets) for p in pointers]
@@ -112,9 +110,7 @@ def _atomic_kernel(code: Code, element: Any, kind: str) -> Run:
     return _compiled([Pointer(U64), *[Pointer(element)] * (count + 1)], body)
 
 
-def _compiled(
-    types: Sequence[Type], body: Callable[[ir.Builder, Sequence[ir.Value]], None]
-) -> Run:
+def _compiled(types: Sequence[Type], body: Callable[[ir.Builder, Sequence[ir.Value]], None]) -> Run:
     """Compile a kernel whose arguments are pointers; return the function that runs it on one thread."""
     from emu.tile import cpu
 

@@ -20,6 +20,9 @@ HELPERS = "_emu"
 """Name by which a rewritten function reaches the callees, as a variable of an enclosing function."""
 
 
+_INNER = "_emu_kernel"
+
+
 def as_python(function: JITCallable, helpers: object) -> Callable[..., Any]:
     """Return a jit function as one that Python executes, with the same globals and closure.
 
@@ -37,8 +40,12 @@ def as_python(function: JITCallable, helpers: object) -> Callable[..., Any]:
     _Rewriter().visit(definition)
     _place(definition, function.def_file_line_number - 1, function.def_file_col_number)
     original = function.fn
+    # Under another name: its own would be a variable of the enclosing function, not the global.
+    definition.name = _INNER
     outer = _enclose(definition, (HELPERS, *original.__code__.co_freevars))
-    code = _code_of(compile(outer, function.file_name, "exec"), definition.name)
+    code = _code_of(compile(outer, function.file_name, "exec")).replace(
+        co_name=original.__code__.co_name, co_qualname=original.__code__.co_qualname
+    )
     cells = dict(zip(original.__code__.co_freevars, original.__closure__ or (), strict=True))
     cells[HELPERS] = types.CellType(helpers)
     made = types.FunctionType(
@@ -62,9 +69,9 @@ def _enclose(definition: ast.FunctionDef, names: Sequence[str]) -> ast.Module:
     return ast.fix_missing_locations(ast.Module([outer], []))
 
 
-def _code_of(code: types.CodeType, name: str) -> types.CodeType:
+def _code_of(code: types.CodeType) -> types.CodeType:
     (outer,) = [c for c in code.co_consts if isinstance(c, types.CodeType)]
-    return next(c for c in outer.co_consts if isinstance(c, types.CodeType) and c.co_name == name)
+    return next(c for c in outer.co_consts if isinstance(c, types.CodeType) and c.co_name == _INNER)
 
 
 def _place(tree: ast.AST, lines: int, columns: int) -> None:

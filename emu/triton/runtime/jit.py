@@ -100,6 +100,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
             do_not_specialize=do_not_specialize or (),
             do_not_specialize_on_alignment=do_not_specialize_on_alignment or (),
             noinline=bool(noinline),
+            needs_source=not (interpret or knobs.runtime.interpret),
         )
         self.module = fn.__module__
         self.version = version

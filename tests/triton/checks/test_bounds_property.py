@@ -176,7 +176,9 @@ def slow_check(module: Module, values: Sequence[int], bounds: Sequence[Storage])
         memory_store(operation, pointer, value, np.asarray(bad(operation, pointer, mask)))
 
     def rmw(operation: Any, pointer: Any, value: Any, mask: Any = None) -> Any:
-        return memory.atomic_rmw(operation, pointer, value, np.asarray(bad(operation, pointer, mask)))
+        return memory.atomic_rmw(
+            operation, pointer, value, np.asarray(bad(operation, pointer, mask))
+        )
 
     def cas(operation: Any, pointer: Any, expected: Any, new: Any) -> Any:
         good = np.asarray(bad(operation, pointer, None))
@@ -184,7 +186,9 @@ def slow_check(module: Module, values: Sequence[int], bounds: Sequence[Storage])
         for lane in map(tuple, np.argwhere(good)):
             single = SimpleNamespace()
             at = pointer[lane]
-            result[lane] = memory.atomic_cas(single, *(np.asarray(v) for v in (at, expected[lane], new[lane])))  # type: ignore[arg-type]
+            result[lane] = memory.atomic_cas(
+                single, *(np.asarray(v) for v in (at, expected[lane], new[lane]))
+            )  # type: ignore[arg-type]
         return result
 
     memory_store = memory.store

@@ -218,3 +218,20 @@ def test_jit_functions_are_called_however_they_are_reached():
     assert y[0] == 9
     with pytest.raises(RuntimeError, match="must be launched as"):
         inner(1, 2)
+
+
+def test_a_function_without_a_file_runs_as_it_is():
+    space = {"triton": triton, "tl": tl}
+    exec(  # noqa: S102 - as Triton's own tests make kernels
+        "@triton.jit(interpret=True)\n"
+        "def fill(y_ptr):\n"
+        "    for i in tl.range(2, 6):\n"
+        "        for j in tl.static_range(2):\n"
+        "            tl.store(y_ptr + i - 2, i * 2 + j)\n",
+        space,
+    )
+    y = np.zeros(4, np.int32)
+    space["fill"][(1,)](y)
+    assert y.tolist() == [5, 7, 9, 11]
+    with pytest.raises(ValueError, match="should be defined in a Python file"):
+        triton.jit(space["fill"].fn)
