@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from emu.triton.errors import TritonError
+from emu.triton.interpreter.errors import InterpreterError
 
 __all__ = [
     "AutotunerError",
@@ -15,18 +16,6 @@ __all__ = [
     "PTXASError",
     "TritonError",
 ]
-
-
-class InterpreterError(TritonError):
-    """An operation failed while a kernel ran in the reference backend.
-
-    Args:
-        error_message: Description of the failure.
-    """
-
-    def __init__(self, error_message: str | None = None) -> None:
-        super().__init__(error_message or "")
-        self.error_message = error_message
 
 
 class OutOfResources(TritonError):
