@@ -9,8 +9,8 @@ import inspect
 import linecache
 import re
 from collections.abc import Callable, Iterator, Sequence
-from types import ModuleType
-from typing import Any, NoReturn
+from types import FunctionType, ModuleType
+from typing import Any
 
 from emu.triton.formats import FORMATS
 
@@ -23,6 +23,8 @@ _CANONICAL = {
     **{f.language_name: f.spelling for f in FORMATS},
     "float8_e4m3fn": "fp8e4nv",
     "float8_e5m2": "fp8e5",
+    "float8_e4m3fnuz": "fp8e4b8",
+    "float8_e5m2fnuz": "fp8e5b16",
     "half": "fp16",
     "float": "fp32",
     "double": "fp64",
@@ -135,6 +137,7 @@ class JITCallable:
         do_not_specialize: Sequence[int | str] = (),
         do_not_specialize_on_alignment: Sequence[int | str] = (),
         noinline: bool = False,
+        needs_source: bool = True,
     ) -> None:
         """Take a function.
 
@@ -143,12 +146,14 @@ class JITCallable:
             do_not_specialize: Names or positions of parameters.
             do_not_specialize_on_alignment: Names or positions of parameters.
             noinline: Kept; a call means the same either way.
+            needs_source: Whether it must be written in a file; what Python runs itself need not.
 
         Raises:
             ValueError: The source of the function cannot be read.
         """
         code = fn.__code__
-        if code.co_filename.startswith("<") and code.co_filename not in linecache.cache:
+        is_unwritten = code.co_filename.startswith("<") and code.co_filename not in linecache.cache
+        if is_unwritten and needs_source:
             raise ValueError("@jit functions should be defined in a Python file")
         self.fn = fn
         self.noinline = noinline
@@ -294,6 +299,13 @@ class JITCallable:
             if isinstance(value, JITCallable):
                 digest.update(f"{name}{chain}{value.cache_key}{value.noinline}".encode())
                 self.used_global_vals.update(value.used_global_vals)
+            elif isinstance(value, type) and hasattr(value, "__triton_aggregate__"):
+                for member in _members(value):
+                    if isinstance(member, JITCallable):
+                        digest.update(f"{name}{chain}.{member.cache_key}".encode())
+                        self.used_global_vals.update(member.used_global_vals)
+                    else:
+                        digest.update(f"{name}{chain}.{member}".encode())
             elif (text := _text(value)) is not None:
                 digest.update(f"{name}{chain}={text}".encode())
                 if not chain:
@@ -308,7 +320,7 @@ class ConstexprFunction(JITCallable):
     """A Python function that runs while a kernel is compiled."""
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else BoundMethod(self, instance)
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Call the function with the values of constexprs in their place."""
@@ -334,16 +346,19 @@ def must_use_result(fn: Any, hint: str | bool = True) -> Any:
     return fn
 
 
-def aggregate(cls: object) -> NoReturn:
-    """Refuse: aggregates, classes whose instances kernels hold, are not in this version.
+class BoundMethod:
+    """A jit function or constexpr function as a method of an instance, which is its first argument."""
 
-    Raises:
-        NotImplementedError: Always.
-    """
-    name = getattr(cls, "__name__", cls)
-    raise NotImplementedError(
-        f"triton.aggregate ({name}) is not in emu yet; use a NamedTuple and jit functions that take it"
-    )
+    def __init__(self, function: JITCallable, instance: object) -> None:
+        self.__func__ = function
+        self.__self__ = instance
+        self.__name__ = function.__name__
+        self._must_use_result = getattr(function, "_must_use_result", False)
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Call a constexpr function with the instance."""
+        called: Any = self.__func__
+        return called(self.__self__, *args, **kwargs)
 
 
 def plain_value(value: Any) -> Any:
@@ -362,6 +377,27 @@ def _follow(value: object, chain: tuple[str, ...]) -> Any:
             break
         value = getattr(value, attribute, None)
     return value
+
+
+def _members(cls: Any) -> Iterator[JITCallable | str]:
+    """Yield what the meaning of an aggregate depends on: its methods, and its fields as text."""
+    for name, kind in cls.__aggregate_fields__.items():
+        default = _text(cls.__aggregate_defaults__.get(name))
+        yield f"{name}: {getattr(kind, '__qualname__', kind)} = {default}"
+        if isinstance(kind, type) and hasattr(kind, "__aggregate_fields__"):
+            yield from _members(kind)
+    for owner in cls.__mro__:
+        if "__aggregate_fields__" not in vars(owner) or owner.__module__.startswith("emu.triton."):
+            continue
+        for name, member in sorted(vars(owner).items()):
+            plain = getattr(member, "__func__", member)  # of a static method, too
+            if isinstance(plain, JITCallable):
+                yield plain
+            elif isinstance(plain, FunctionType):
+                try:
+                    yield ConstexprFunction(plain)
+                except (ValueError, OSError):
+                    yield name
 
 
 def _text(value: object) -> str | None:

@@ -8,15 +8,16 @@ from typing import Any
 
 from emu.triton import language
 from emu.triton.codegen.values import constexpr, is_tensor, normalize, tensor, tuple, unwrap
+from emu.triton.language.arithmetic import known_extreme
 
 
-def _reduced(name: str, choose: Callable[..., object]) -> Callable[..., object]:
+def _reduced(name: str) -> Callable[..., object]:
     def apply(*values: object, propagate_nan: object = None) -> object:
         if len(values) == 1 and not is_tensor(values[0]):
             single = unwrap(values[0])
             values = builtins.tuple(single.values if isinstance(single, tuple) else single)
         if not any(is_tensor(v) for v in values):
-            return constexpr(choose(*map(unwrap, values)))
+            return constexpr(known_extreme(name, [unwrap(v) for v in values]))
         if len(values) < 2:
             raise TypeError(f"{name} needs at least two values, but got one tensor")
         combine = getattr(language, f"{name}imum")
@@ -109,8 +110,8 @@ BUILTINS: dict[str, Callable[..., object]] = {
     "isinstance": _isinstance,
     "len": _len,
     "list": _list,
-    "max": _reduced("max", max),
-    "min": _reduced("min", min),
+    "max": _reduced("max"),
+    "min": _reduced("min"),
     "print": language.device_print,
     "range": range,
     "str": _known(str),

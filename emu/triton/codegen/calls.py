@@ -25,6 +25,7 @@ from emu.triton.codegen.values import (
     Mismatch,
     base_type,
     common_type,
+    composite,
     constexpr,
     fit,
     flatten,
@@ -39,7 +40,7 @@ from emu.triton.codegen.values import (
     unwrap,
 )
 from emu.triton.language.values import unflatten
-from emu.triton.source import ConstexprFunction, JITCallable
+from emu.triton.source import BoundMethod, ConstexprFunction, JITCallable
 
 MAX_DEPTH = 40
 """Maximum depth of calls below a kernel; more is taken for endless recursion."""
@@ -106,13 +107,16 @@ def _call(
     arguments: list[object],
     keywords: dict[str, object],
 ) -> object:
+    if isinstance(function, BoundMethod):
+        arguments = [function.__self__, *arguments]
+        function = function.__func__
     if isinstance(function, JITCallable) and not isinstance(function, ConstexprFunction):
         return call_jit(state, node, function, arguments, keywords)
     if not callable(function):
         raise state.unsupported(node, f"'{type(function).__name__}' object is not callable")
     function = _python(function)
     whole = function in OWN or is_namedtuple(function) or is_of_language(function)
-    if whole or isinstance(getattr(function, "__self__", None), tensor | tuple):
+    if whole or isinstance(getattr(function, "__self__", None), tensor | tuple | composite):
         return normalize(function(*arguments, **keywords))
     plain = {name: _plain(value) for name, value in keywords.items()}
     return normalize(function(*map(_plain, arguments), **plain))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import operator
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,7 @@ from emu.triton.codegen.state import State
 from emu.triton.codegen.values import (
     Mismatch,
     common_type,
+    composite,
     constexpr,
     describe,
     fit,
@@ -29,6 +31,7 @@ from emu.triton.codegen.values import (
     unwrap,
 )
 from emu.triton.language.values import unflatten
+from emu.triton.source import BoundMethod, JITCallable
 
 Function = Callable[..., Any]
 
@@ -149,6 +152,8 @@ def visit_subscript(state: State, node: ast.Subscript) -> object:
     index = state.visit(node.slice)
     if isinstance(value, tensor | tuple):
         return normalize(value[index])
+    if isinstance(value, composite):
+        return method_result(state, node, value, "__getitem__", index)
     return normalize(unwrap(value)[unwrap(index)])
 
 
@@ -157,8 +162,30 @@ def visit_attribute(state: State, node: ast.Attribute) -> object:
     value = state.visit(node.value)
     if isinstance(value, constexpr) and node.attr not in ("value", "type"):
         value = value.value
-    found = getattr(value, node.attr)
+    found = member_of(value, node.attr)
     return found if callable(found) else normalize(found)
+
+
+def member_of(value: object, name: str) -> object:
+    """Return an attribute of a value; jit functions of a composite's class are bound to it."""
+    if isinstance(value, composite):
+        held = inspect.getattr_static(type(value), name, None)
+        if isinstance(held, JITCallable):
+            return BoundMethod(held, value)
+    return getattr(value, name)
+
+
+def method_result(
+    state: State, node: ast.AST, value: composite, name: str, *arguments: object
+) -> object:
+    """Return what a special method of a composite gives.
+
+    Raises:
+        TypeError: Its class has no such method.
+    """
+    if inspect.getattr_static(type(value), name, None) is None:
+        raise TypeError(f"{type(value).__name__} has no {name}")
+    return state.call(node, member_of(value, name), list(arguments), {})
 
 
 def visit_joinedstr(state: State, node: ast.JoinedStr) -> constexpr:
@@ -240,6 +267,10 @@ def operate(
             node, f"AST operator '{kind.__name__}' is not (currently) implemented."
         )
     first, second = unwrap(left), unwrap(right)
+    for value, other, name in ((first, right, "__{}__"), (second, left, "__r{}__")):
+        special = name.format(function.__name__.strip("_"))
+        if isinstance(value, composite) and hasattr(type(value), special):
+            return method_result(state, node, value, special, other)
     if is_tensor(first) or is_tensor(second):
         return normalize(function(first, second))
     try:

@@ -46,7 +46,10 @@ class State:
         builder: Appends operations.
         frame: The function whose body is being visited.
         call_node: The innermost call that is being visited; None outside of calls.
+        call: Calls a function of any kind at a node, with arguments and keywords.
     """
+
+    call: Callable[[ast.AST, object, list[object], dict[str, object]], object]
 
     def __init__(
         self, builder: Builder, frame: Frame, visitors: Mapping[type[ast.AST], Visitor]
@@ -171,7 +174,7 @@ class State:
         )
         if allowed:
             return value
-        if self.frame.defaults or knobs.allows_plain_globals():
+        if self.frame.defaults or knobs.compilation.allow_non_constexpr_globals:
             return normalize(value)
         raise NameError(
             f"Cannot access global variable {name} from within @jit'ed function. Triton kernels can "

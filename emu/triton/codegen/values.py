@@ -7,7 +7,15 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TypeGuard
 
-from emu.triton.language.constants import base_type, base_value, constexpr, constexpr_type, unwrap
+from emu.triton.language.constants import (
+    base_type,
+    base_value,
+    composite,
+    composite_type,
+    constexpr,
+    constexpr_type,
+    unwrap,
+)
 from emu.triton.language.conversion import cast_to, to_tensor
 from emu.triton.language.promotion import scalar_dtype
 from emu.triton.language.types import dtype, int1, tuple_type
@@ -80,7 +88,7 @@ def type_of(value: object) -> base_type:
 
 def describe(value: object) -> str:
     """Return the type of a value as text."""
-    if isinstance(value, tensor | tuple):
+    if isinstance(value, tensor | tuple | composite):
         return str(value.type)
     return f"constexpr[{unwrap(value)}]"
 
@@ -95,7 +103,13 @@ def is_same(first: object, second: object) -> bool:
         return len(first) == len(second) and all(
             is_same(a, b) for a, b in zip(first.values, second.values, strict=True)
         )
-    if isinstance(first, tensor | tuple) or isinstance(second, tensor | tuple):
+    if isinstance(first, composite) and isinstance(second, composite):
+        return type(first) is type(second) and all(
+            is_same(a, b) for a, b in zip(first.parts(), second.parts(), strict=True)
+        )
+    if isinstance(first, tensor | tuple | composite) or isinstance(
+        second, tensor | tuple | composite
+    ):
         return False
     return _equal(unwrap(first), unwrap(second))
 
@@ -128,10 +142,24 @@ def common_type(first: base_type, second: base_type) -> base_type:
         and _equal(first.value, second.value)
     ):
         return first
+    if isinstance(first, composite_type) and isinstance(second, composite_type):
+        return _common_composite(first, second)
     first, second = _tensor_type(first), _tensor_type(second)
     if first != second:
         raise Mismatch(f"{first} and {second}")
     return first
+
+
+def _common_composite(first: composite_type, second: composite_type) -> composite_type:
+    """Return the type of both; what is known in one must be the same in the other."""
+    if not first.is_like(second):
+        raise Mismatch(f"{first} and {second}")
+    types = []
+    for a, b, known in zip(first.types, second.types, first.known, strict=True):
+        if known and a != b:
+            raise Mismatch(f"{first} and {second}")
+        types.append(common_type(a, b))
+    return first.with_types(types)
 
 
 def _tensor_type(type_: base_type) -> base_type:
@@ -149,6 +177,12 @@ def fit(value: object, type_: base_type) -> object:
     if isinstance(value, tuple) and isinstance(type_, tuple_type):
         items = [fit(v, t) for v, t in zip(value.values, type_, strict=True)]
         return tuple(items, type_)
+    if isinstance(value, composite) and isinstance(type_, composite_type):
+        if not type_.is_like(value.type):
+            raise Mismatch(f"{describe(value)} and {type_}")
+        return value.with_parts(
+            [fit(v, t) for v, t in zip(value.parts(), type_.types, strict=True)]
+        )
     if type_of(value) == type_:
         return value
     if is_number(value) and isinstance(type_, dtype):
@@ -186,6 +220,7 @@ __all__ = [
     "base_value",
     "cast_to",
     "common_type",
+    "composite",
     "constexpr",
     "describe",
     "dtype",

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import enum
 import warnings
-from typing import TypeGuard
+from collections.abc import Sequence
+from typing import Any, TypeGuard
 
 from emu.tile.ops import Code
 from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder
-from emu.triton.language.conversion import bitcast_to, cast_to, constant, is_number, to_tensor
+from emu.triton.language.conversion import (
+    bitcast_to,
+    cast_to,
+    computed,
+    constant,
+    is_number,
+    to_tensor,
+)
 from emu.triton.language.promotion import computation_type, scalar_dtype
 from emu.triton.language.shapes import broadcast_tensors
 from emu.triton.language.types import (
@@ -135,7 +143,10 @@ def promoted_all(what: str, *operands: TensorLike) -> tuple[tensor, ...]:
 
 
 def _binary(code: Code, a: tensor, b: tensor, **attributes: bool) -> tensor:
-    return tensor(builder().binary(code, a.handle, b.handle, **attributes), a.type)
+    # The floats that the IR holds as bytes are computed in fp32, as all narrow floats are, and rounded back.
+    left, right = computed(a), computed(b)
+    result = tensor(builder().binary(code, left.handle, right.handle, **attributes), left.type)
+    return cast_to(result, a.dtype)
 
 
 def _is_pointer(x: object) -> TypeGuard[tensor]:
@@ -294,7 +305,9 @@ def fma(x: TensorLike, y: TensorLike, z: TensorLike) -> tensor:
     a, b, c = promoted_all("multiply and add", x, y, z)
     if not a.dtype.is_floating():
         raise TypeError(f"fma needs floating-point operands, but got {a}, {b} and {c}")
-    return tensor(builder().fma(a.handle, b.handle, c.handle), a.type)
+    first, second, third = computed(a), computed(b), computed(c)
+    handle = builder().fma(first.handle, second.handle, third.handle)
+    return cast_to(tensor(handle, first.type), a.dtype)
 
 
 @operation
@@ -308,7 +321,8 @@ def minus(x: tensor) -> tensor:
         raise TypeError(f"cannot negate {x}")
     if x.dtype.is_bool():
         return x  # -1 is 1 in one bit
-    return tensor(builder().unary(Code.NEG, x.handle), x.type)
+    value = computed(x)
+    return cast_to(tensor(builder().unary(Code.NEG, value.handle), value.type), x.dtype)
 
 
 @operation
@@ -386,7 +400,7 @@ def _compared(code: Code, x: TensorLike, y: TensorLike) -> tensor:
             raise _invalid("compare", x, y)
         a, b = broadcast_tensors(x, y)
     else:
-        a, b = promoted("compare", x, y)
+        a, b = map(computed, promoted("compare", x, y))
     handle = builder().compare(code, a.handle, b.handle)
     return tensor(handle, a.type.with_element_ty(int1))
 
@@ -483,3 +497,15 @@ def integer_operation(code: Code, x: TensorLike, y: TensorLike) -> tensor:
         raise TypeError(f"umulhi needs integers of 32 or 64 bits, but got {a} and {b}")
     unsigned = get_int_dtype(a.dtype.int_bitwidth, False)
     return bitcast_to(_binary(code, bitcast_to(a, unsigned), bitcast_to(b, unsigned)), a.dtype)
+
+
+def known_extreme(name: str, values: Sequence[Any]) -> Any:
+    """Return Python's ``max`` or ``min`` of values known at compile time.
+
+    Raises:
+        ValueError: One is NaN or a negative zero, of which the result would depend on the order.
+    """
+    for value in values:
+        if isinstance(value, float) and (value != value or (value == 0 and str(value)[0] == "-")):
+            raise ValueError(f"{name} of constexprs takes neither NaN nor -0.0, but got {value}")
+    return max(values) if name == "max" else min(values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -18,6 +18,41 @@ class base_value:
 
 class base_type:
     """Base of the types of such values."""
+
+
+class composite(base_value):
+    """Base of values other than tuples that consist of named values: instances of aggregates.
+
+    Loops and branches carry the parts, and make a value of the same class of them afterwards.
+    """
+
+    def parts(self) -> list[Any]:
+        """Return the values that it consists of, in order."""
+        raise NotImplementedError
+
+    def with_parts(self, parts: Sequence[Any]) -> Any:
+        """Return a value of the same class that consists of others."""
+        raise NotImplementedError
+
+
+class composite_type(base_type):
+    """Type of a :class:`composite`.
+
+    Attributes:
+        types: Types of the parts, in order.
+        known: Whether each part is one value that is known at compile time, and stays so.
+    """
+
+    types: Sequence[base_type]
+    known: Sequence[bool]
+
+    def with_types(self, types: Sequence[base_type]) -> composite_type:
+        """Return the type of a value of the same class whose parts have other types."""
+        raise NotImplementedError
+
+    def is_like(self, other: composite_type) -> bool:
+        """Return whether values of both types are of one class."""
+        raise NotImplementedError
 
 
 class constexpr_type(base_type):

@@ -9,9 +9,12 @@ The imports are the list: a function of the language is added to them, and ``tl`
 from __future__ import annotations
 
 import builtins
+import functools
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any, TypeVar
 
+from emu.triton.language.aggregates import aggregate_replace
 from emu.triton.language.arithmetic import (
     PropagateNan,
     add,
@@ -19,6 +22,7 @@ from emu.triton.language.arithmetic import (
     div_rn,
     fdiv,
     fma,
+    known_extreme,
     maximum,
     minimum,
     mul,
@@ -27,6 +31,10 @@ from emu.triton.language.arithmetic import (
 )
 from emu.triton.language.assembly.elementwise import (
     inline_asm_elementwise,
+)
+from emu.triton.language.block_pointers import (
+    advance,
+    make_block_ptr,
 )
 from emu.triton.language.constants import (
     ConstexprLike,
@@ -53,12 +61,20 @@ from emu.triton.language.debugging import (
     device_assert,
     device_print,
     expect_zero,
-    map_elementwise,
     max_constancy,
     max_contiguous,
     multiple_of,
     static_assert,
     static_print,
+)
+from emu.triton.language.descriptors import (
+    load_tensor_descriptor,
+    make_tensor_descriptor,
+    store_tensor_descriptor,
+    tensor_descriptor,
+    tensor_descriptor_base,
+    tensor_descriptor_base_type,
+    tensor_descriptor_type,
 )
 from emu.triton.language.external import (
     extern_elementwise,
@@ -70,8 +86,8 @@ from emu.triton.language.iteration import (
 )
 from emu.triton.language.linear import (
     dot,
-    dot_scaled,
 )
+from emu.triton.language.mapping import map_elementwise
 from emu.triton.language.mathematics import (
     abs,
     ceil,
@@ -89,7 +105,6 @@ from emu.triton.language.mathematics import (
     umulhi,
 )
 from emu.triton.language.memory import (
-    advance,
     atomic_add,
     atomic_and,
     atomic_cas,
@@ -102,15 +117,12 @@ from emu.triton.language.memory import (
     atomic_xchg,
     atomic_xor,
     load,
-    load_tensor_descriptor,
-    make_block_ptr,
-    make_tensor_descriptor,
     store,
-    store_tensor_descriptor,
 )
 from emu.triton.language.reductions import (
     reduce,
 )
+from emu.triton.language.scaled_products import dot_scaled
 from emu.triton.language.scans import (
     associative_scan,
     histogram,
@@ -203,7 +215,7 @@ def _folded(
     if not given:
         raise TypeError(f"{name} needs at least one value, but got none")
     if all(isinstance(a, constexpr) for a in given):
-        return constexpr((builtins.max if name == "max" else builtins.min)(unwrap(given)))
+        return constexpr(known_extreme(name, unwrap(given)))
     result = given[0]
     for other in given[1:]:
         result = function(result, other, propagate_nan=propagate_nan)
@@ -224,8 +236,37 @@ def builtin_min(
     return _folded("min", minimum, args, propagate_nan)
 
 
+def _lenient(function: F) -> F:
+    """Let a function take ``_semantic``, ``_generator`` and ``_builder``, which Triton's own code passes on."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            for name in _PASSED_ON:
+                kwargs.pop(name, None)
+        return function(*args, **kwargs)
+
+    return call  # type: ignore[return-value]  # it has the parameters of the function, and three more
+
+
+_PASSED_ON = ("_semantic", "_generator", "_builder")
+
+for _name, _value in list(globals().items()):
+    if isinstance(_value, FunctionType) and _name[0] != "_" and _value.__module__ != __name__:
+        globals()[_name] = _lenient(_value)
+
 _OTHERS = {
-    *("Any", "Callable", "ConstexprLike", "F", "Sequence", "TypeVar"),
+    *(
+        "Any",
+        "Callable",
+        "FunctionType",
+        "functools",
+        "known_extreme",
+        "ConstexprLike",
+        "F",
+        "Sequence",
+        "TypeVar",
+    ),
     *("annotations", "builtins", "unwrap"),
 }
 # By way of globals(), as type checkers take a list that is computed for an empty one.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import string
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from emu.triton.language.arithmetic import logical_or, not_
 from emu.triton.language.constants import ConstexprLike, unwrap, unwrap_sequence
 from emu.triton.language.context import builder, current
-from emu.triton.language.conversion import cast_to, to_tensor
+from emu.triton.language.conversion import cast_to, computed, to_tensor
 from emu.triton.language.types import int1
 from emu.triton.language.values import ShapeLike, TensorLike, tensor
 
@@ -91,7 +91,7 @@ def device_print(
         text = text.rstrip(" ").removesuffix(":") + ": "
     if len(text) > 2 and not text.startswith(" "):
         text = " " + text
-    builder().print_(text, [to_tensor(a).handle for a in args], bool(unwrap(hex)))
+    builder().print_(text, [computed(to_tensor(a)).handle for a in args], bool(unwrap(hex)))
 
 
 def debug_barrier() -> None:
@@ -134,12 +134,3 @@ def expect_zero(x: TensorLike, mask: TensorLike | None) -> tensor:
     value = to_tensor(x)
     device_assert(value == 0, "expect_zero: x must be 0 where mask is true", mask)
     return value
-
-
-def map_elementwise(*arguments: object, **keywords: object) -> NoReturn:
-    """Refuse: this version does not have it.
-
-    Raises:
-        NotImplementedError: Always.
-    """
-    raise NotImplementedError("tl.map_elementwise is not in emu yet; write it on whole tensors")

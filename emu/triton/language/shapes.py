@@ -407,6 +407,6 @@ def index(x: tensor, at: object) -> tensor:
                 f"for {x}"
             )
         whole += 1
-    if whole > rank:
+    if whole > rank > 0:  # of a scalar, whole axes name nothing, as in Triton
         raise ValueError(f"too many indices for {given} of rank {rank}: {whole} axes are named")
     return x

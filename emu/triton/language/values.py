@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NoReturn, TypeAlias, TypeVar, overload
+from typing import Any, NoReturn, Self, TypeAlias, TypeVar, overload
 
 from emu.tile import ir
 from emu.triton.language.constants import (
     ConstexprLike,
     base_type,
     base_value,
+    composite,
     constexpr,
     constexpr_type,
     unwrap,
@@ -39,6 +40,13 @@ class tensor(base_value):
         shape: Extents, a tuple of constexprs; of a scalar empty.
         numel: Number of elements, a constexpr.
     """
+
+    def __new__(cls, handle: Any = None, type: object = None) -> Self:
+        """Make a tensor; a handle whose elements are known, of a kernel that runs as Python, brings its class."""
+        kind: builtins.type[Self] = cls
+        if cls is tensor:
+            kind = getattr(handle, "tensor_class", cls)
+        return object.__new__(kind)
 
     def __init__(self, handle: Any, type: dtype) -> None:
         self.handle: ir.Value = handle
@@ -314,8 +322,9 @@ ShapeLike: TypeAlias = ConstexprLike[int] | ConstexprLike[Sequence[ConstexprLike
 
 
 def _type_of(value: object) -> base_type:
-    if isinstance(value, tensor | tuple):
-        return value.type
+    if isinstance(value, tensor | tuple | composite):
+        found: base_type = value.type
+        return found
     return constexpr_type(value)
 
 
@@ -332,10 +341,12 @@ def member(function: F) -> F:
 
 
 def _items(value: object) -> Sequence[object] | None:
-    """Return the items of a tuple of any kind; ``None`` for anything else."""
+    """Return the items of a tuple of any kind or of a composite; ``None`` for anything else."""
     value = unwrap(value) if isinstance(value, constexpr) else value
     if isinstance(value, tuple):
         return value.values
+    if isinstance(value, composite):
+        return value.parts()
     return value if isinstance(value, builtins.tuple | list) else None
 
 
@@ -382,6 +393,8 @@ def _take(template: object, rest: Iterator[ir.Value]) -> Any:
             else None
         )
         return tuple([_take(v, rest) for v in template.values], fields)
+    if isinstance(template, composite):
+        return template.with_parts([_take(v, rest) for v in template.parts()])
     items = _items(template)
     if items is None or not any(flatten(v) for v in items):
         return template
