@@ -90,7 +90,7 @@ class Instruction:
         guard: The predicate under which it runs, or ``None``.
     """
 
-    text: str
+    text: str = field(compare=False)
     name: str
     suffixes: tuple[str, ...]
     operands: tuple[Operand, ...] = field(default=())
