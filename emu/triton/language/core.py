@@ -29,6 +29,9 @@ from emu.triton.language.arithmetic import (
     sub,
     where,
 )
+from emu.triton.language.assembly.elementwise import (
+    inline_asm_elementwise,
+)
 from emu.triton.language.block_pointers import (
     advance,
     make_block_ptr,
@@ -58,7 +61,6 @@ from emu.triton.language.debugging import (
     device_assert,
     device_print,
     expect_zero,
-    inline_asm_elementwise,
     max_constancy,
     max_contiguous,
     multiple_of,

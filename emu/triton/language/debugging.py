@@ -134,14 +134,3 @@ def expect_zero(x: TensorLike, mask: TensorLike | None) -> tensor:
     value = to_tensor(x)
     device_assert(value == 0, "expect_zero: x must be 0 where mask is true", mask)
     return value
-
-
-def inline_asm_elementwise(*arguments: object, **keywords: object) -> tensor:
-    """Refuse: assembly of a GPU cannot run here.
-
-    Raises:
-        NotImplementedError: Always.
-    """
-    raise NotImplementedError(
-        "tl.inline_asm_elementwise has assembly of a GPU, which emu cannot run; write it with tl"
-    )

@@ -134,7 +134,7 @@ def _while_below(
 
 
 def _largest(x: tensor) -> tensor:
-    return largest_of(x.reshape([x.type.numel]), 0) if x.extents else x
+    return cast_to(largest_of(x), int32) if x.extents else x
 
 
 def _yn(n: tensor, x: tensor) -> tensor:

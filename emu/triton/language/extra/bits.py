@@ -9,7 +9,7 @@ from emu.triton.language.context import builder
 from emu.triton.language.conversion import bitcast_to, cast_to
 from emu.triton.language.shapes import broadcast_tensors
 from emu.triton.language.types import float32, float64, get_int_dtype, int32, int64
-from emu.triton.language.values import TensorLike, tensor
+from emu.triton.language.values import tensor
 
 INFINITY = float("inf")
 NAN = float("nan")
@@ -32,9 +32,9 @@ def like(x: tensor, value: float) -> tensor:
     return broadcast_tensors(conversion.constant(value, x.dtype), x)[0]
 
 
-def fma(a: tensor, b: TensorLike, c: TensorLike) -> tensor:
+def fma(a: tensor, b: tensor | float, c: tensor | float) -> tensor:
     """Return ``a * b + c`` with one rounding; numbers take the dtype of ``a``."""
-    operands = [v if isinstance(v, tensor) else like(a, float(v)) for v in (b, c)]  # type: ignore[arg-type]  # no constexpr comes here
+    operands = [v if isinstance(v, tensor) else like(a, v) for v in (b, c)]
     return apply(Code.FMA, a, *operands)
 
 

@@ -154,9 +154,8 @@ def fused(mode: str) -> Body:
             rest = _rest_of(high, low, result)
             exact_zero = (result == 0) & (high == 0) & (low == 0)
         else:
-            rest = _fma_rest(
-                *(where(finite, v, 0.0) for v in (a, b, c)), where(finite, result, 0.0)
-            )
+            safe = [where(finite, v, 0.0) for v in (a, b, c, result)]
+            rest = _fma_rest(safe[0], safe[1], safe[2], safe[3])
             exact_zero = (result == 0) & (rest == 0)
         rest = where(finite & is_finite(result), rest, 0.0)
         rest = _overflowed(result, rest, finite)

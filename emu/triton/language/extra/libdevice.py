@@ -22,7 +22,8 @@ def _function(name: str, overloads: Sequence[Overload]) -> Callable[..., tensor]
     by_dtypes = {o.dtypes: o for o in overloads}
     count = len(overloads[0].dtypes)
 
-    def function(*arguments: TensorLike) -> tensor:
+    def function(*arguments: TensorLike, _semantic: object = None) -> tensor:
+        del _semantic  # functions that are written for Triton hand on its builder
         if len(arguments) != count:
             raise TypeError(
                 f"libdevice.{name} takes {count} operand{'s'[: count > 1]}, but got {len(arguments)}"
