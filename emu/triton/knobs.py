@@ -184,14 +184,18 @@ class CompilationKnobs(Knobs):
 
 @dataclass(eq=False, repr=False)
 class LanguageKnobs(Knobs):
-    """Settings of the language; all are kept and change nothing.
+    """Settings of the language; those that change something are read when a kernel is compiled.
 
     Attributes:
-        fp32_default: Default: ``TRITON_F32_DEFAULT``.
-        default_fp_fusion: Default: ``TRITON_DEFAULT_FP_FUSION``, else True.
-        strict_reduction_ordering: False.
+        apply_input_precision: Round operands of fp32 products as ``tl.dot(input_precision=)`` says. Default:
+            ``TRITON_APPLY_INPUT_PRECISION``.
+        fp32_default: With it the precision of products that name none; None: ``"tf32"``. Default:
+            ``TRITON_F32_DEFAULT``.
+        default_fp_fusion: Kept. Default: ``TRITON_DEFAULT_FP_FUSION``, else True.
+        strict_reduction_ordering: Kept. False.
     """
 
+    apply_input_precision: bool = _flag("TRITON_APPLY_INPUT_PRECISION")
     fp32_default: str | None = _text("TRITON_F32_DEFAULT")
     default_fp_fusion: bool = _flag("TRITON_DEFAULT_FP_FUSION", True)
     strict_reduction_ordering: bool = False

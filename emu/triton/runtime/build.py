@@ -36,6 +36,8 @@ class Request:
         debug: Whether assertions are checked.
         backend: Name of the backend, ``"cpu"`` or ``"reference"`` unless others are registered.
         contract: Whether ``a * b + c`` may be rounded once.
+        input_precision: Default of ``dot`` where operands of fp32 are rounded as a kernel says; None where they
+            are not.
     """
 
     fn: JITCallable
@@ -44,11 +46,13 @@ class Request:
     debug: bool
     backend: str
     contract: bool = False
+    input_precision: str | None = None
 
     def key(self) -> Key:
         """Return a key of the request among those of one function, in this process."""
         constants = tuple((n, constant_key(v)) for n, v in self.constants.items())
-        return tuple(self.signature.items()), constants, self.debug, self.backend, self.contract
+        facts = self.debug, self.backend, self.contract, self.input_precision
+        return tuple(self.signature.items()), constants, *facts
 
     def digest(self) -> str | None:
         """Return the key of the request on disk; None if a constant has no lasting spelling."""
@@ -60,7 +64,8 @@ class Request:
             spelled.append(f"{name}={text}")
         fn = (self.fn.cache_key, self.fn.__name__)
         made_by = self.backend, backends.find(self.backend).target()
-        parts = (*made_by, *fn, self.signature, spelled, self.debug, self.contract)
+        facts = self.debug, self.contract, self.input_precision
+        parts = (*made_by, *fn, self.signature, spelled, *facts)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
 
     def module(self) -> Module:
@@ -77,7 +82,8 @@ class Request:
             if type_ != CONSTANT
         }
         constants = {n: v for n, v in self.constants.items() if self.signature[n] == CONSTANT}
-        return build_module(self.fn, types, constants, {"debug": self.debug})
+        options = {"debug": self.debug, "input_precision": self.input_precision}
+        return build_module(self.fn, types, constants, options)
 
 
 def _type(spelled: TypeSpelling, constant: Any) -> base_type:

@@ -186,6 +186,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
             bool(debug),
             options.backend_of(given),
             given.get("enable_fp_fusion") is True,
+            options.input_precision_of(given),
         )
         with self._lock:
             known = request.key()
