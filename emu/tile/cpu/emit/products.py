@@ -52,7 +52,8 @@ def emit_dot(frame: Frame, operation: Operation) -> None:
         matrices = operand(frame, a, element, False), operand(frame, b, element, True), totals
 
         def one(origins: list[IrPointer]) -> None:
-            Product(frame, element, origins, matrices, (*a.shape[-2:], b.shape[-1])).emit()
+            extents = a.shape[-2], a.shape[-1], b.shape[-1]
+            Product(frame, element, origins, matrices, extents).emit()
 
         for_each_matrix(frame, a.shape[:-2], matrices, one)
 
