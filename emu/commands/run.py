@@ -15,6 +15,7 @@ from importlib.machinery import FrozenImporter, PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from emu.commands.freed_memory import keep_freed_memory
 from emu.kernels.core import environment
 
 if TYPE_CHECKING:
@@ -318,6 +319,7 @@ def _run_on_pe(program: Program, variables: dict[str, str]) -> None:
 
     os.environ.update(variables)
     os.environ.update(dict.fromkeys(("RANK", "LOCAL_RANK", "ROLE_RANK"), str(world().my_pe)))
+    keep_freed_memory(world().n_pes)
     shims = str(_SHIMS)
     # The program's own folder comes first, as Python has it; it may shadow a stand-in.
     sys.path[0:0] = [program.folder, shims]

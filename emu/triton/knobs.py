@@ -451,14 +451,18 @@ class runtime_knobs(base_knobs):
 
 
 class language_knobs(base_knobs):
-    """Settings of the language; kept.
+    """Settings of the language; those that change something are read when a kernel is compiled.
 
     Attributes:
-        fp32_default: Default: ``TRITON_F32_DEFAULT``.
-        default_fp_fusion: Default: ``TRITON_DEFAULT_FP_FUSION``, else True.
-        strict_reduction_ordering: False.
+        apply_input_precision: Round operands of fp32 products as ``tl.dot(input_precision=)`` says. Default:
+            ``TRITON_APPLY_INPUT_PRECISION``.
+        fp32_default: With it the precision of products that name none; None: ``"tf32"``. Default:
+            ``TRITON_F32_DEFAULT``.
+        default_fp_fusion: Kept. Default: ``TRITON_DEFAULT_FP_FUSION``, else True.
+        strict_reduction_ordering: Kept. False.
     """
 
+    apply_input_precision = env_bool("TRITON_APPLY_INPUT_PRECISION")
     fp32_default = env_opt_str("TRITON_F32_DEFAULT")
     default_fp_fusion = env_bool("TRITON_DEFAULT_FP_FUSION", True)
     strict_reduction_ordering: bool = False

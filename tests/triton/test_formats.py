@@ -35,9 +35,11 @@ def test_the_descriptor_has_the_facts_of_ml_dtypes():
     ("name", "same"),
     [("fp8e4b8", ml_dtypes.float8_e4m3fnuz), ("fp8e5b16", ml_dtypes.float8_e5m2fnuz)],
 )
-def test_a_format_without_arithmetic_has_the_facts_of_its_other_name(name, same):
+def test_a_format_that_is_held_as_bytes_has_the_facts_of_its_other_name(name, same):
     facts = ml_dtypes.finfo(same)
     found = formats.BY_NAME[name]
+    assert found.numpy == np.dtype(same)
+    assert found.stored.name == "u8"
     assert (found.mantissa, found.bias) == (facts.nmant, 1 - facts.minexp)
 
 
@@ -56,9 +58,10 @@ def test_the_language_has_a_dtype_for_each_format(found):
         assert high - low == 2**found.bits - 1
 
 
-def test_launches_know_each_format_that_is_computed_with():
+def test_launches_know_each_format_of_an_array():
     arrays = {key: name for key, name in DTYPES.items() if isinstance(key, np.dtype)}
-    assert arrays == {f.element.numpy: f.spelling for f in COMPUTED}
+    assert arrays == {f.numpy: f.spelling for f in formats.FORMATS if f.numpy is not None}
+    assert {f.name for f in formats.FORMATS if f.numpy is None} == {"fp8e4b15"}
 
 
 def test_int1_has_other_spellings():

@@ -139,7 +139,8 @@ def build_module(
         signature: Types of parameters: of ``triton.language``, or their text (``"*fp32"``, ``"i32"``), or
             a tuple of these, in which a constexpr (or its type) stands for a known item.
         constants: Values of the other parameters. Parameters in neither have their defaults.
-        options: The launch's; an attribute or item ``debug`` makes ``device_assert`` effective.
+        options: The launch's; an attribute or item ``debug`` makes ``device_assert`` effective, and
+            ``input_precision`` rounds operands of fp32 products.
 
     Returns:
         A module whose kernel takes the parameters that are not constant, in order, items of tuples one
@@ -156,7 +157,14 @@ def build_module(
     state.call = functools.partial(calls.call, state)
     module = Module()
     combine = functools.partial(_combine, state)
-    context = Context(builder, module, combine, debug=bool(_option(options, "debug")))
+    precision = _option(options, "input_precision")
+    context = Context(
+        builder,
+        module,
+        combine,
+        debug=bool(_option(options, "debug")),
+        input_precision=None if precision is None else str(precision),
+    )
     (definition,) = fn.parse().body
     builder.location = frame.location(definition)
     with building(context):

@@ -27,6 +27,8 @@ class Context:
         module: The functions of the kernel so far.
         call: Emits the body of a combine function in place. The default calls it as Python does.
         debug: Whether ``device_assert`` and ``assert`` have an effect.
+        input_precision: Default of ``dot`` for operands of fp32, which are then rounded as it says; ``None``: they
+            are not rounded, whatever a kernel asks for.
         print_: Function that ``static_print`` prints with; ``None``: ``print``.
     """
 
@@ -34,6 +36,7 @@ class Context:
     module: ir.Module
     call: Call = _call
     debug: bool = False
+    input_precision: str | None = None
     print_: Callable[..., None] | None = None
 
 

@@ -166,7 +166,8 @@ def _converted(handle: ir.Value, source: dtype, to: dtype, rounding: str) -> ir.
 def _saturated(handle: ir.Value, element: tile.ScalarType) -> ir.Value:
     """Bring what is beyond the largest number of a dtype to it; NaN stays."""
     assert isinstance(element, tile.DType)
-    emit, largest = builder(), float(ml_dtypes.finfo(element.numpy).max)
+    emit = builder()
+    largest = float(ml_dtypes.finfo(element.numpy).max)  # type: ignore[no-untyped-call]  # ml_dtypes has no types
     if (
         tile.dtype_of(handle.type).bits == 8
     ):  # of another 8-bit float, which may not hold the number

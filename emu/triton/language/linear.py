@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 
-from emu.tile import types as tile
 from emu.triton.language.constants import ConstexprLike, unwrap
-from emu.triton.language.context import builder
+from emu.triton.language.context import builder, current
+from emu.triton.language.conversion import cast_to
 from emu.triton.language.creation import zeros
+from emu.triton.language.operand_rounding import PRECISIONS, multiply
 from emu.triton.language.shapes import reshape, wrapped
+from emu.triton.language.small_floats import ENCODINGS
 from emu.triton.language.types import dtype, float16, float32, float64, int32
 from emu.triton.language.values import tensor
 
 _INPUTS = ("int8", "uint8", "fp16", "bf16", "fp32", "fp64")
-_PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 
 
 def _check_inputs(a: tensor, b: tensor) -> None:
@@ -50,18 +51,25 @@ def _checked_shapes(a: tensor, b: tensor) -> tuple[int, ...]:
     return (*a.extents[:-1], b.extents[-1])
 
 
-def _check_precision(
+def _checked_precision(
     input_precision: ConstexprLike[str | None], allow_tf32: ConstexprLike[bool | None]
-) -> None:
+) -> str:
+    """Return the precision of the operands of fp32: ``"ieee"`` unless the launch rounds them."""
     precision, allowed = unwrap(input_precision), unwrap(allow_tf32)
     if precision is not None and allowed is not None:
         raise ValueError(
             f"only one of input_precision and allow_tf32 may be given, but got {precision!r} and "
             f"{allowed!r}"
         )
-    if precision is not None and str(precision).lower() not in _PRECISIONS:
-        said = ", ".join(repr(p) for p in _PRECISIONS)
+    if precision is not None and str(precision).lower() not in PRECISIONS:
+        said = ", ".join(repr(p) for p in PRECISIONS)
         raise ValueError(f"input_precision must be one of {said}, but got {precision!r}")
+    default = current().input_precision
+    if default is None:
+        return "ieee"
+    if allowed is not None:
+        return "tf32" if allowed else "ieee"
+    return default if precision is None else str(precision).lower()
 
 
 def _result_dtype(a: tensor, out: dtype) -> dtype:
@@ -93,14 +101,16 @@ def dot(
 ) -> tensor:
     """Multiply matrices: ``acc + input @ other``.
 
-    Floats accumulate in fp32 (of fp64 in fp64), whatever ``input_precision`` allows; int8 in int32.
+    Floats accumulate in fp32 (of fp64 in fp64), int8 in int32. Operands of fp32 are multiplied as they are, whatever
+    ``input_precision`` allows, unless the kernel is launched with the option ``apply_input_precision``.
 
     Args:
         input: Of shape (..., m, k), any number of batch axes.
         other: Of shape (..., k, n) and the same dtype; fp8 dtypes may differ.
         acc: Accumulator, of shape (..., m, n) and the dtype of the result.
-        input_precision: ``"tf32"``, ``"tf32x3"``, ``"ieee"``, ``"bf16x3"`` or ``"bf16x6"``; all are exact here.
-        allow_tf32: The old form of ``input_precision``.
+        input_precision: ``"tf32"``, ``"tf32x3"``, ``"ieee"``, ``"bf16x3"`` or ``"bf16x6"``. Default, where it is
+            applied: ``TRITON_F32_DEFAULT``, or ``"tf32"``.
+        allow_tf32: The old form of ``input_precision``: ``"tf32"`` or ``"ieee"``.
         max_num_imprecise_acc: Accepted for fp8; accumulation is always fp32.
         out_dtype: Dtype of the result for fp16 and fp8: fp32 (the default, or that of ``acc``) or fp16.
 
@@ -111,7 +121,7 @@ def dot(
         TypeError: The dtypes do not fit.
         ValueError: The shapes do not fit, or a keyword has an unknown value.
     """
-    _check_precision(input_precision, allow_tf32)
+    precision = _checked_precision(input_precision, allow_tf32)
     _check_inputs(input, other)
     shape = _checked_shapes(input, other)
     start = acc if isinstance(acc, tensor) else unwrap(acc)
@@ -129,14 +139,16 @@ def dot(
     elif start.extents != shape or start.dtype != result:
         said = ", ".join(map(str, shape))
         raise ValueError(f"acc of dot must be {result}[{said}], but got {start}")
-    return _multiplied(input, other, start, shape)
+    return _multiplied(input, other, start, precision)
 
 
-def _multiplied(a: tensor, b: tensor, c: tensor, shape: tuple[int, ...]) -> tensor:
+def _multiplied(a: tensor, b: tensor, c: tensor, precision: str) -> tensor:
+    shape = c.extents
     batches = math.prod(shape[:-2])
     if len(shape) > 3:
         a, b, c = (reshape(x, batches, *x.extents[-2:]) for x in (a, b, c))
-    left, right = a.handle, b.handle
-    if a.dtype != b.dtype:  # two kinds of fp8: fp16 holds the values of both
-        left, right = (builder().cast(h, tile.F16) for h in (left, right))
-    return reshape(wrapped(builder().dot(left, right, c.handle), c.dtype), shape)
+    if a.dtype == float32:
+        return reshape(multiply(a, b, c, precision), shape)
+    if a.dtype != b.dtype or a.dtype.name in ENCODINGS:  # fp16 holds the values of every fp8
+        a, b = cast_to(a, float16), cast_to(b, float16)
+    return reshape(wrapped(builder().dot(a.handle, b.handle, c.handle), c.dtype), shape)

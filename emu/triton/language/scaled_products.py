@@ -16,7 +16,8 @@ from emu.triton.language.creation import zeros
 from emu.triton.language.shapes import (
     broadcast_to,
     expand_dims,
-    interleave,
+    join,
+    permute,
     reshape,
     trans,
     wrapped,
@@ -141,15 +142,15 @@ def _decoded(side: _Side, to: dtype) -> tensor:
     """Return the elements of an operand in the dtype of the product."""
     if side.format != "e2m1":
         return cast_to(bitcast_to(side.values, _FORMATS[side.format]), to)
-    packed, swap = side.values, side.packed_axis == -2
-    if swap:
-        packed = trans(packed)
     low, high = (
         cast_to(wrapped(decode(part.handle, E2M1), float32), to)
-        for part in (packed, shr(packed, 4, uint8))
+        for part in (side.values, shr(side.values, 4, uint8))
     )
-    values = interleave(low, high)
-    return trans(values) if swap else values
+    couples = join(low, high)
+    if side.packed_axis == -2:
+        rank = len(couples.extents)
+        couples = permute(couples, *range(rank - 3), rank - 3, rank - 1, rank - 2)
+    return reshape(couples, side.shape)
 
 
 def _decoded_scale(scale: tensor, to: dtype) -> tensor:

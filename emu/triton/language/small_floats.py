@@ -151,8 +151,8 @@ def encode(values: ir.Value, encoding: Encoding, rounding: str = "rtne") -> ir.V
     signed = _binary(Code.OR, code, sign)
     if not negative_zero:
         signed = _select(_compare(Code.EQ, code, 0), 0, signed)
-    if nan is not None:
-        signed = _select(_compare(Code.GT, magnitude, _F32_INFINITY), nan, signed)
+    lost = encoding.largest if nan is None else nan
+    signed = _select(_compare(Code.GT, magnitude, _F32_INFINITY), lost, signed)
     return _cast(signed, tile.U8)
 
 

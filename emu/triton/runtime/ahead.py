@@ -104,6 +104,7 @@ def compile(
         bool(given.get("debug") or src.fn.debug or knobs.runtime.debug),
         launch_options.backend_of(given),
         given.get("enable_fp_fusion") is True,
+        launch_options.input_precision_of(given),
     )
     made = build(request)
     kernel = CompiledKernel(made, given)

@@ -44,6 +44,8 @@ class Request:
         backend: Name of the backend, ``"cpu"`` or ``"reference"`` unless others are registered.
         contract: Whether ``a * b + c`` may be rounded once.
         check: What the kernel checks as it runs: None, or one of ``checks.bounds.MODES``.
+        input_precision: Default of ``dot`` where operands of fp32 are rounded as a kernel says; None where they
+            are not.
     """
 
     fn: JITCallable
@@ -53,11 +55,12 @@ class Request:
     backend: str
     contract: bool = False
     check: str | None = None
+    input_precision: str | None = None
 
     def key(self) -> Key:
         """Return a key of the request among those of one function, in this process."""
         constants = tuple((n, constant_key(v)) for n, v in self.constants.items())
-        how = self.debug, self.backend, self.contract, self.check
+        how = self.debug, self.backend, self.contract, self.check, self.input_precision
         return tuple(self.signature.items()), constants, *how
 
     def digest(self) -> str | None:
@@ -77,6 +80,7 @@ class Request:
             spelled,
             self.debug,
             self.contract,
+            self.input_precision,
         )
         if self.check is not None:
             parts = (*parts, self.check)
@@ -96,7 +100,8 @@ class Request:
             if type_ != CONSTANT
         }
         constants = {n: v for n, v in self.constants.items() if self.signature[n] == CONSTANT}
-        return build_module(self.fn, types, constants, {"debug": self.debug})
+        options = {"debug": self.debug, "input_precision": self.input_precision}
+        return build_module(self.fn, types, constants, options)
 
 
 def _type(spelled: TypeSpelling, constant: Any) -> base_type:

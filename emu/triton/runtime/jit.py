@@ -246,6 +246,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
             options.backend_of(given),
             given.get("enable_fp_fusion") is True,
             options.check_of(given.get("check"), False),
+            options.input_precision_of(given),
         )
         with self._lock:
             known = request.key()

@@ -1,6 +1,7 @@
 """Options of a launch, besides the kernel's own arguments.
 
-``debug``, ``num_threads``, ``backend``, ``interpret`` and ``enable_fp_fusion`` have an effect; the others are accepted.
+``apply_input_precision``, ``check``, ``debug``, ``num_threads``, ``backend``, ``interpret`` and ``enable_fp_fusion``
+have an effect; the others are accepted.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from emu.triton import knobs
 from emu.triton.formats import FORMATS
 from emu.triton.runtime import backends
 from emu.triton.suggestions import suggestion
+
+_PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
 
 IGNORED: dict[str, object] = {
     "num_warps": 4,
@@ -35,7 +38,7 @@ IGNORED: dict[str, object] = {
     "deprecated_fp8_dot_operand_dtypes": (),
     "allow_fp8e4nv": True,
     "default_dot_input_precision": "ieee",
-    "allowed_dot_input_precisions": ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6"),
+    "allowed_dot_input_precisions": _PRECISIONS,
     "max_num_imprecise_acc_default": 0,
     "extern_libs": None,
     "backend_name": "cpu",
@@ -66,7 +69,7 @@ They are accepted and change nothing, as an instance of the kernel runs on one t
 ``enable_fp_fusion=True``, which lets ``a * b + c`` be rounded once.
 """
 
-USED = frozenset(("debug", "num_threads", "backend", "check", "interpret"))
+USED = frozenset(("apply_input_precision", "debug", "num_threads", "backend", "check", "interpret"))
 DEFAULT_BACKEND = "cpu"
 
 
@@ -105,6 +108,13 @@ def _check_threads(threads: object) -> None:
 def _check_warps(warps: object) -> None:
     if not isinstance(warps, int) or warps < 1 or warps & (warps - 1):
         raise ValueError(f"num_warps must be a power of 2, but got {warps!r}")
+
+
+def _check_input_precision(apply: object) -> None:
+    if apply is not None and apply is not False and apply is not True:
+        raise TypeError(
+            f"apply_input_precision must be a bool, but got {type(apply).__name__} {apply!r:.60}"
+        )
 
 
 def _check_debug(debug: object) -> None:
@@ -156,11 +166,29 @@ def check_of(given: object, default: object) -> str | None:
 _CHECKS: dict[str, Callable[[object], None]] = {
     "num_threads": _check_threads,
     "num_warps": _check_warps,
+    "apply_input_precision": _check_input_precision,
     "debug": _check_debug,
     "backend": _check_backend,
     "interpret": _check_interpret,
     "check": _check_check,
 }
+
+
+def input_precision_of(options: dict[str, object]) -> str | None:
+    """Return the default of ``dot`` where a launch applies ``input_precision``; None where it does not.
+
+    Raises:
+        ValueError: ``TRITON_F32_DEFAULT`` is not a precision.
+    """
+    apply = options.get("apply_input_precision")
+    if apply is None:
+        apply = knobs.language.apply_input_precision
+    if not apply:
+        return None
+    default = knobs.language.fp32_default or "tf32"
+    if default not in _PRECISIONS:
+        raise ValueError(f"TRITON_F32_DEFAULT must be one of {_PRECISIONS}, but got {default!r}")
+    return default
 
 
 def backend_of(options: dict[str, object]) -> str:

@@ -146,7 +146,21 @@ def test_numbers_are_cast_too() -> None:
         emit(lambda t: t.to("fp32"), value("fp16"))
 
 
-@pytest.mark.parametrize("name", ["float8e4b15", "float8e4b8", "float8e5b16"])
-def test_fp8_that_the_ir_lacks_is_refused(name: str) -> None:
-    with pytest.raises(NotImplementedError, match="of the 8-bit floats emu has float8e4nv"):
-        emit(lambda t: t.to(getattr(tl, name)), value("fp32"))
+@pytest.mark.parametrize("native", [False, True], ids=["reference", "cpu"])
+@pytest.mark.parametrize("source", ["fp16", "bf16", "fp32", "fp64"])
+@pytest.mark.parametrize(("name", "largest"), [("float8e4nv", 448), ("float8e5", 57344)])
+def test_what_is_too_large_for_8_bits_becomes_the_largest(
+    name: str, largest: float, source: str, native: bool
+) -> None:
+    numbers = [largest, largest * 1.06, 65504, np.inf, 0.0, 1.0, -0.0, np.nan]
+    x = np.array([*numbers, *(-n for n in numbers)]).astype(DTYPES[source])
+    wanted = np.clip(x.astype(np.float64), -largest, largest)
+
+    def convert(t: Any, rounding: Any = None) -> Any:
+        return t.to(getattr(tl, name), fp_downcast_rounding=rounding).to(tl.float32)
+
+    np.testing.assert_array_equal(evaluate(convert, x, native=native), wanted)
+    got = evaluate(lambda t: convert(t, "rtz"), x, native=native)
+    if name == "float8e5":  # toward zero infinities stay
+        wanted = np.where(np.isinf(x.astype(np.float64)), x.astype(np.float64), wanted)
+    np.testing.assert_array_equal(got, wanted)

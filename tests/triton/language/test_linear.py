@@ -106,7 +106,6 @@ def test_bad_products_are_named() -> None:
             "only one of input_precision and allow_tf32",
             lambda: tl.dot(a, b, input_precision="ieee", allow_tf32=True),
         ),
-        (NotImplementedError, "tl.dot_scaled is not in emu yet", lambda: tl.dot_scaled(a, b)),
     ]
     for error, said, function in cases:
         with pytest.raises(error, match=said):

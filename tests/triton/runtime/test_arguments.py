@@ -32,7 +32,11 @@ def test_arrays_of_every_dtype_are_read_and_written(dtype):
 
 
 @pytest.mark.parametrize(
-    "dtype", ["bool", "uint8", "int64", "float16", "bfloat16", "float32", "float64", "float8_e5m2"]
+    "dtype",
+    [
+        *("bool", "uint8", "int64", "float16", "bfloat16", "float32", "float64", "float8_e5m2"),
+        *("float8_e4m3fnuz", "float8_e5m2fnuz"),
+    ],
 )
 def test_tensors_are_read_and_written(dtype):
     torch = pytest.importorskip("torch")

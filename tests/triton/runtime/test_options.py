@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from triton_kernels import copy
 
+import emu.triton.language as tl
+from emu import triton
+
 
 def test_options_are_accepted_and_do_not_compile_again():
     x, y = np.arange(4.0), np.zeros(4)
@@ -49,3 +52,35 @@ def test_a_pe_uses_one_thread_as_numba_does(monkeypatch):
     monkeypatch.delenv("NUMBA_NUM_THREADS")
     found = copy[(1,)](y, y, 4, num_stages=8).metadata.num_threads
     assert found == len(os.sched_getaffinity(0))
+
+
+@triton.jit
+def square(x_ptr, y_ptr, precision: tl.constexpr = None):
+    offsets = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)
+    x = tl.load(x_ptr + offsets)
+    tl.store(y_ptr + offsets, tl.dot(x, x, input_precision=precision))
+
+
+def test_operands_of_products_are_rounded_where_a_launch_says_so(monkeypatch):
+    x, y = np.full((16, 16), 1 + 2.0**-12, np.float32), np.zeros((16, 16), np.float32)
+    whole, rounded = 16 + 2.0**-7, 16.0
+
+    def result(**options):
+        square[(1,)](x, y, **options)
+        return set(y.flat)
+
+    assert result() == result(apply_input_precision=False) == {whole}
+    assert result(precision="tf32") == {whole}
+    assert result(apply_input_precision=True) == {rounded}
+    assert result(apply_input_precision=True, precision="ieee") == {whole}
+    assert result(apply_input_precision=True, backend="reference") == {rounded}
+    with triton.knobs.language.scope():
+        triton.knobs.language.apply_input_precision = True
+        assert result(num_stages=2) == {rounded}  # another launch: a compiled one stays as it is
+        triton.knobs.language.fp32_default = "ieee"
+        assert result(num_stages=4) == {whole}
+        triton.knobs.language.fp32_default = "fp16"
+        with pytest.raises(ValueError, match=r"TRITON_F32_DEFAULT must be one of .* got 'fp16'"):
+            result(num_stages=5)
+    with pytest.raises(TypeError, match="apply_input_precision must be a bool, but got str 'tf32'"):
+        result(apply_input_precision="tf32")

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 
 from emu.tile import ops
-from emu.tile.cpu.emit import memory
+from emu.tile.cpu.emit import byte_products, memory, products
 from emu.tile.cpu.emit.atomic import emit_one
 from emu.tile.cpu.emit.diagnosis import Diagnosis
 from emu.tile.cpu.emit.frame import Frame, is_tile
@@ -20,7 +20,6 @@ from emu.tile.cpu.emit.histogram import emit_histogram
 from emu.tile.cpu.emit.memory import Memory
 from emu.tile.cpu.emit.point_reader import Coordinate, Point, PointReader
 from emu.tile.cpu.emit.polling import Polls
-from emu.tile.cpu.emit.products import emit_dot
 from emu.tile.cpu.emit.scanning import emit_scan
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.plan.reuse import may_overwrite
@@ -173,7 +172,9 @@ class Emitter:
         frame, code = self._frame, operation.code
         builder = frame.builder
         if code is Code.DOT:
-            emit_dot(frame, operation)
+            (byte_products if byte_products.is_covered(operation) else products).emit_dot(
+                frame, operation
+            )
         elif code is Code.SCAN:
             emit_scan(frame, operation)
         elif code is Code.HISTOGRAM:

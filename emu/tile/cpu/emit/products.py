@@ -9,7 +9,8 @@ bits depend on no block size and on no CPU that has fused multiply-add. It is th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from llvmlite import ir
 
@@ -45,8 +46,22 @@ def _compute_element(operation: Operation) -> DType:
 
 def emit_dot(frame: Frame, operation: Operation) -> None:
     """Emit a DOT: into the memory that its result has, or into new memory."""
-    a, b, c = operation.operands
-    result, element = operation.result, _compute_element(operation)
+    a, b, _ = operation.operands
+    element = _compute_element(operation)
+    with sums_of(frame, operation, element) as totals:
+        matrices = operand(frame, a, element, False), operand(frame, b, element, True), totals
+
+        def one(origins: list[IrPointer]) -> None:
+            extents = a.shape[-2], a.shape[-1], b.shape[-1]
+            Product(frame, element, origins, matrices, extents).emit()
+
+        for_each_matrix(frame, a.shape[:-2], matrices, one)
+
+
+@contextmanager
+def sums_of(frame: Frame, operation: Operation, element: DType) -> Iterator[Memory]:
+    """Give the memory in which a DOT adds, where c lies already; in the end the result lies where it belongs."""
+    c, result = operation.operands[2], operation.result
     stored = frame.remember(result)
     # The sums lie in the result's own memory if that has their dtype: the result of a DOT that a loop carries may
     # lie where c lies (``plan.reuse``), and then nothing is copied.
@@ -54,38 +69,41 @@ def emit_dot(frame: Frame, operation: Operation) -> None:
     totals = stored if exact else frame.new_copy(c, element)
     if frame.memories.get(c) is not totals:
         groups.copy_tile(frame, c, totals)
-    left = _operand(frame, a, element, False)
-    right = _operand(frame, b, element, True)
-    *batch, m, k = a.shape
-    n = b.shape[-1]
-    matrices = (left, right, totals)
-
-    def one(origins: list[IrPointer], axes: list[int]) -> None:
-        if axes:
-            count = axes[0]
-            depth = len(batch) - len(axes)
-
-            def body(index: Register) -> None:
-                moved = [
-                    _move(frame, o, index, matrix.strides[depth] * matrix.element.bytes)
-                    for o, matrix in zip(origins, matrices, strict=True)
-                ]
-                one(moved, axes[1:])
-
-            counted(frame, count, body)
-        else:
-            _Product(frame, element, origins, matrices, (m, n, k)).emit()
-
-    one([matrix.base for matrix in matrices], batch)
+    yield totals
     if not exact:
         frame.memories[result] = totals
         groups.copy_tile(frame, result, stored)
         frame.memories[result] = stored
-    for operand in (a, b, c):
-        frame.release_copy(operand)
+    for given in operation.operands:
+        frame.release_copy(given)
 
 
-def _operand(frame: Frame, value: Value, element: DType, rows: bool) -> Memory:
+def for_each_matrix(
+    frame: Frame,
+    batch: Sequence[int],
+    matrices: Sequence[Memory],
+    emit: Callable[[list[IrPointer]], None],
+) -> None:
+    """Emit loops over the leading axes of some tiles; ``emit`` gets the address of each one's matrix."""
+
+    def one(origins: list[IrPointer], depth: int) -> None:
+        if depth == len(batch):
+            emit(origins)
+            return
+
+        def body(index: Register) -> None:
+            moved = [
+                move(frame, o, index, matrix.strides[depth] * matrix.element.bytes)
+                for o, matrix in zip(origins, matrices, strict=True)
+            ]
+            one(moved, depth + 1)
+
+        counted(frame, batch[depth], body)
+
+    one([matrix.base for matrix in matrices], 0)
+
+
+def operand(frame: Frame, value: Value, element: DType, rows: bool) -> Memory:
     """Return an operand's memory in the dtype of the computation; of B with its rows contiguous."""
     stored = frame.memory_of(value)
     if stored.element == element and (not rows or stored.strides[-1] == 1):
@@ -95,7 +113,8 @@ def _operand(frame: Frame, value: Value, element: DType, rows: bool) -> Memory:
     return copy
 
 
-def _move(frame: Frame, pointer: IrPointer, index: Register, step: int) -> IrPointer:
+def move(frame: Frame, pointer: IrPointer, index: Register, step: int) -> IrPointer:
+    """Emit an address moved by ``index`` steps of that many bytes."""
     offset = frame.builder.mul(index, r.number(r.I64, step))
     return frame.builder.gep(pointer, [offset], source_etype=r.BYTE)
 
@@ -118,8 +137,16 @@ def counted(frame: Frame, count: int, body: Callable[[Register], None]) -> None:
     frame.start_block(after)
 
 
-class _Product:
-    """One product of matrices."""
+class Product:
+    """One product of matrices.
+
+    Args:
+        frame: Where the code goes.
+        element: Dtype in which is multiplied and added.
+        origins: Addresses of a, b and c.
+        matrices: How these lie.
+        extents: m, k and n.
+    """
 
     def __init__(
         self,
@@ -133,10 +160,11 @@ class _Product:
         self._element = element
         self._origins = origins
         self._a, self._b, self._c = matrices
-        self._m, self._n, self._k = extents
+        self._m, self._k, self._n = extents
         self._rows, self._vectors, self._lanes = _register_tile(element)
 
     def emit(self) -> None:
+        """Emit the loops over columns, rows and k."""
         width = self._vectors * self._lanes
         panels, rest = divmod(self._n, width)
         if panels:
@@ -159,8 +187,8 @@ class _Product:
 
     def _rows_of(self, column: Register, vectors: int, lanes: int) -> None:
         size = self._element.bytes
-        b = _move(self._frame, self._origins[1], column, size)
-        c = _move(self._frame, self._origins[2], column, size)
+        b = move(self._frame, self._origins[1], column, size)
+        c = move(self._frame, self._origins[2], column, size)
         blocks, rest = divmod(self._m, self._rows)
 
         def block(index: Register) -> None:
@@ -176,8 +204,8 @@ class _Product:
         self, row: Register, rows: int, b: IrPointer, c: IrPointer, vectors: int, lanes: int
     ) -> None:
         frame, size = self._frame, self._element.bytes
-        a = _move(frame, self._origins[0], row, self._a.strides[-2] * size)
-        c = _move(frame, c, row, self._c.strides[-2] * size)
+        a = move(frame, self._origins[0], row, self._a.strides[-2] * size)
+        c = move(frame, c, row, self._c.strides[-2] * size)
         type_ = r.register_type(self._element, lanes)
         places = [
             self._offset(c, (i * self._c.strides[-2] + j * lanes) * size)
@@ -185,7 +213,7 @@ class _Product:
             for j in range(vectors)
         ]
         # All of the block before k begins, and back after it ends: no sum is in memory meanwhile.
-        sums = [self._load(place, type_) for place in places]
+        sums = self._begun(row, [self._load(place, type_) for place in places], rows)
         before, loop, after = frame.builder.block, frame.block("k"), frame.block("after")
         frame.builder.branch(loop)
         frame.start_block(loop)
@@ -207,6 +235,11 @@ class _Product:
         for place, value in zip(places, new, strict=True):
             frame.builder.store(value, place).align = size
 
+    def _begun(self, row: Register, sums: list[Register], rows: int) -> list[Register]:
+        """Return the sums with which the rows of a register tile begin, row after row."""
+        del row, rows
+        return sums
+
     def _step(
         self,
         k: Register,
@@ -217,8 +250,8 @@ class _Product:
         type_: IrType,
     ) -> list[Register]:
         frame, size = self._frame, self._element.bytes
-        a = _move(frame, at[0], k, self._a.strides[-1] * size)
-        b = _move(frame, at[1], k, self._b.strides[-2] * size)
+        a = move(frame, at[0], k, self._a.strides[-1] * size)
+        b = move(frame, at[1], k, self._b.strides[-2] * size)
         lanes = int(type_.count)
         row = [self._load(self._offset(b, j * lanes * size), type_) for j in range(vectors)]
         new = []

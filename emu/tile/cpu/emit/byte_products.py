@@ -1,0 +1,228 @@
+"""DOT of int8 in int32, by instructions that multiply bytes or 16-bit integers and add neighbours.
+
+A word of 32 bits holds four neighbours along k of a row of A, or of a column of B, which is packed so first. One
+instruction multiplies the words of a vector of columns by the same word of A and adds the four products to the sums. It
+takes the bytes of one side as unsigned: B's are stored with 128 added, and each sum begins with 128 times the sum
+of its row of A less. CPUs without that instruction take words of two 16-bit integers. All of it is exact, modulo 2**32.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from llvmlite import ir
+
+from emu.tile.cpu.emit import groups
+from emu.tile.cpu.emit.frame import Frame
+from emu.tile.cpu.emit.memory import Memory, dense_strides
+from emu.tile.cpu.emit.products import (
+    Product,
+    counted,
+    for_each_matrix,
+    move,
+    operand,
+    sums_of,
+)
+from emu.tile.cpu.native import has_feature
+from emu.tile.cpu.numeric import vector_builder as r
+from emu.tile.ir import Operation
+from emu.tile.llvm import IrPointer, Register
+from emu.tile.types import I8, I16, I32, DType, element_of
+
+_BIAS = 128
+_CHUNK = 64  # bytes of a row of A that are added at once
+
+
+class _Instruction(NamedTuple):
+    """How words are multiplied.
+
+    Attributes:
+        lanes: Sums of an instruction.
+        element: Dtype of a word's parts.
+    """
+
+    lanes: int
+    element: DType
+
+    @property
+    def parts(self) -> int:
+        """Neighbours along k in a word."""
+        return 4 // self.element.bytes
+
+
+def _instructions() -> list[_Instruction]:
+    """Return what the CPU has, the fastest first."""
+    vnni, wide = has_feature("avx512vnni"), has_feature("avx512bw")
+    found = []
+    if vnni:
+        found.append(_Instruction(16, I8))
+    if (vnni and has_feature("avx512vl")) or has_feature("avxvnni"):
+        found.append(_Instruction(8, I8))
+    if wide:
+        found.append(_Instruction(16, I16))
+    if has_feature("avx2"):
+        found.append(_Instruction(8, I16))
+    return found
+
+
+def _instruction_of(operation: Operation) -> _Instruction | None:
+    a, b, _ = operation.operands
+    if [element_of(v.type) for v in (a, b, operation.result)] != [I8, I8, I32]:
+        return None
+    k, n = b.shape[-2:]
+    for one in _instructions():
+        if k % one.parts == 0 and n % one.lanes == 0:
+            return one
+    return None
+
+
+def is_covered(operation: Operation) -> bool:
+    """Return whether :func:`emit_dot` can emit a DOT, for its dtypes, its extents, and this CPU."""
+    return _instruction_of(operation) is not None
+
+
+def emit_dot(frame: Frame, operation: Operation) -> None:
+    """Emit a DOT of int8: into the memory that its result has, or into new memory."""
+    instruction = _instruction_of(operation)
+    assert instruction is not None
+    a, b, c = operation.operands
+    *batch, m, k = a.shape
+    n, parts = b.shape[-1], instruction.parts
+    with sums_of(frame, operation, I32) as totals:
+        left = operand(frame, a, instruction.element, True)
+        if left.strides[-2] % parts:
+            left = frame.new_copy(a, instruction.element)
+            groups.copy_tile(frame, a, left)
+        right = operand(frame, b, I8, True)
+        packed = frame.new_copy(b, instruction.element)
+        starts = frame.new_copy(c, I32)
+        rows = Memory(starts.base, I32, dense_strides((*batch, m)))
+        words = Memory(packed.base, I32, dense_strides((*batch, k // parts, n)))
+        word_strides = (*(s // parts for s in left.strides[:-1]), 1)
+        matrices = left, right, totals, words, rows
+
+        def one(origins: list[IrPointer]) -> None:
+            from_a, from_b, to_c, to_words, to_rows = origins
+            _pack(frame, instruction, from_b, right.strides[-2], to_words, (k, n))
+            if instruction.element == I8:
+                _sum_rows(frame, from_a, left.strides[-2], to_rows, (m, k))
+            operands = Memory(left.base, I32, word_strides), words, totals
+            product = _WordProduct(
+                frame, I32, [from_a, to_words, to_c], operands, (m, k // parts, n)
+            )
+            product.use(instruction, to_rows)
+            product.emit()
+
+        for_each_matrix(frame, batch, matrices, one)
+
+
+def _pack(
+    frame: Frame,
+    instruction: _Instruction,
+    source: IrPointer,
+    stride: int,
+    target: IrPointer,
+    extents: tuple[int, int],
+) -> None:
+    """Emit the copy of B's matrix to words, row of words after row of words."""
+    (k, n), (lanes, _), parts = extents, instruction, instruction.parts
+
+    def of_rows(row: Register) -> None:
+        first = move(frame, source, row, stride * parts)
+        to = move(frame, target, row, n * 4)
+
+        def of_columns(column: Register) -> None:
+            builder = frame.builder
+            at = move(frame, first, column, lanes)
+            values = []
+            for part in range(parts):
+                place = builder.gep(at, [r.number(r.I64, part * stride)], source_etype=r.BYTE)
+                value = builder.load(place, typ=ir.VectorType(r.BYTE, lanes))
+                value.align = 1
+                values.append(value)
+            if parts == 2:
+                values = [builder.sext(v, ir.VectorType(r.I16, lanes)) for v in values]
+            else:
+                biased = [builder.xor(v, r.number(v.type, _BIAS)) for v in values]
+                pairs = [_alternate(builder, *biased[i : i + 2]) for i in (0, 2)]
+                values = [builder.bitcast(p, ir.VectorType(r.I16, lanes)) for p in pairs]
+            words = _alternate(builder, *values)
+            place = move(frame, to, column, lanes * 4)
+            builder.store(words, place).align = 4
+
+        counted(frame, n // lanes, of_columns)
+
+    counted(frame, k // parts, of_rows)
+
+
+def _alternate(builder: ir.IRBuilder, a: Register, b: Register) -> Register:
+    """Emit the lanes of two vectors in turn."""
+    count = int(a.type.count)
+    order = [
+        lane for pair in zip(range(count), range(count, 2 * count), strict=True) for lane in pair
+    ]
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(r.I32, 2 * count), order))
+
+
+def _sum_rows(
+    frame: Frame, source: IrPointer, stride: int, target: IrPointer, extents: tuple[int, int]
+) -> None:
+    """Emit 128 times the sum of each row of A."""
+    m, k = extents
+    chunk = min(_CHUNK, k & -k)
+    bytes_, words = ir.VectorType(r.BYTE, chunk), ir.VectorType(r.I32, chunk)
+
+    def of_row(row: Register) -> None:
+        at = move(frame, source, row, stride)
+        total = frame.variable(words)
+        frame.builder.store(r.number(words, 0), total)
+
+        def of_chunk(index: Register) -> None:
+            builder = frame.builder
+            value = builder.load(move(frame, at, index, chunk), typ=bytes_)
+            value.align = 1
+            before = builder.load(total, typ=words)
+            builder.store(builder.add(before, builder.sext(value, words)), total)
+
+        counted(frame, k // chunk, of_chunk)
+        builder = frame.builder
+        name = f"llvm.vector.reduce.add.v{chunk}i32"
+        reduced = r.declare(builder, name, r.I32, [words])
+        whole = builder.call(reduced, [builder.load(total, typ=words)])
+        place = move(frame, target, row, 4)
+        builder.store(builder.mul(whole, r.number(r.I32, _BIAS)), place).align = 4
+
+    counted(frame, m, of_row)
+
+
+class _WordProduct(Product):
+    """One product of matrices of words."""
+
+    def use(self, instruction: _Instruction, starts: IrPointer) -> None:
+        """Say how words are multiplied, and where what each row begins with less lies."""
+        self._instruction, self._starts = instruction, starts
+        self._lanes = instruction.lanes
+
+    def _begun(self, row: Register, sums: list[Register], rows: int) -> list[Register]:
+        if self._instruction.element == I16:
+            return sums
+        builder, vectors = self._frame.builder, len(sums) // rows
+        at = move(self._frame, self._starts, row, 4)
+        begun = []
+        for i in range(rows):
+            less = self._load(self._offset(at, 4 * i), r.I32)
+            spread = r.splat(builder, less, self._instruction.lanes)
+            begun += [builder.sub(s, spread) for s in sums[i * vectors : (i + 1) * vectors]]
+        return begun
+
+    def _multiply_add(self, a: Register, b: Register, total: Register) -> Register:
+        builder, lanes = self._frame.builder, self._instruction.lanes
+        if self._instruction.element == I8:
+            name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
+            function = r.declare(builder, name, total.type, [total.type] * 3)
+            return builder.call(function, [total, b, a])
+        halves = ir.VectorType(r.I16, 2 * lanes)
+        name = "llvm.x86.avx512.pmaddw.d.512" if lanes == 16 else "llvm.x86.avx2.pmadd.wd"
+        function = r.declare(builder, name, total.type, [halves] * 2)
+        pairs = builder.call(function, [builder.bitcast(x, halves) for x in (a, b)])
+        return builder.add(total, pairs)
