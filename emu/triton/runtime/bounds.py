@@ -22,10 +22,10 @@ from emu.tile.passes.check_bounds import (
     Access,
     check_bounds,
 )
-from emu.triton.checks.errors import BadAccess, OutOfBoundsError
-from emu.triton.checks.storages import END, Storage, find_storage, live_storages, merged
 from emu.triton.runtime.arguments import Packed
 from emu.triton.runtime.backends import Launch
+from emu.triton.runtime.errors import BadAccess, OutOfBoundsError
+from emu.triton.runtime.storages import END, Storage, find_storage, live_storages, merged
 
 MODES = ("bounds", "bounds:all")
 """Checks that there are: stop at the first bad address; leave out what is bad and report all of it."""
@@ -106,7 +106,7 @@ class BoundsChecker:
         Raises:
             OutOfBoundsError: An address was outside.
         """
-        *grid, values = call
+        x, y, z, values = call
         tensors = [self._value(given, argument) for argument in self._arguments]
         storages = [None if t is None else find_storage(t) for t in tensors]
         facts = _Facts(len(tensors), _RECORDS[self._mode])
@@ -115,14 +115,14 @@ class BoundsChecker:
             facts.set_table([*live_storages(), *(s for s in storages if s is not None)])
         failure: Exception | None = None
         try:
-            launch(*grid, (*values, facts.address))
+            launch(x, y, z, (*values, facts.address))
         except Exception as error:
             if not facts.hits or self._mode != "bounds":
                 raise
             failure = error  # the assertion that stopped the kernel: the report says more
         if facts.hits:
             del failure
-            report = _Report(self._kernel, self._arguments, tensors, storages, tuple(grid))
+            report = _Report(self._kernel, self._arguments, tensors, storages, (x, y, z))
             raise self._error(facts, report) from None
 
     @staticmethod
@@ -214,12 +214,14 @@ class _Report:
             where = self._where(which, storage, access, address)
         chain = _chain(access.location)
         file, line, column, _ = chain[-1] if chain else ("", 0, 0, "")
-        indices = tuple(int(i) for i in np.unravel_index(lane, access.shape)) if access.shape else ()
+        indices = (
+            tuple(int(i) for i in np.unravel_index(lane, access.shape)) if access.shape else ()
+        )
         text = "\n".join(
             [
                 *_places(chain),
-                f"{access.verb} of {access.element} out of bounds in kernel {self.kernel}, program {program} of "
-                f"{self.grid}, {_lane(access, lane, indices)}",
+                f"{access.verb} of {access.element} out of bounds in kernel {self.kernel}, "
+                + f"program {program} of {self.grid}, {_lane(access, lane, indices)}",
                 f"  address {address:#x}: {where}",
                 *self._tensor(which, access.argument is None),
             ]
@@ -267,7 +269,9 @@ class _Report:
             facts.append(f"shape {tuple(shape)}")
         if strides is not None:
             facts.append(f"strides {strides}")
-        span = f"memory {storage.start:#x} to {storage.end:#x} ({storage.end - storage.start} bytes)"
+        span = (
+            f"memory {storage.start:#x} to {storage.end:#x} ({storage.end - storage.start} bytes)"
+        )
         return [f"  {lead}{name}: {', '.join(f for f in facts if f)}, {span}"]
 
 
@@ -283,7 +287,9 @@ def _places(chain: Sequence[Sequence[Any]]) -> list[str]:
     """Return file, line and caret of each call that leads to a place."""
     lines = []
     for file, line, column, function in chain:
-        lines.append(f"{file}:{line}:{column}: in {function}:" if function else f"{file}:{line}:{column}:")
+        lines.append(
+            f"{file}:{line}:{column}: in {function}:" if function else f"{file}:{line}:{column}:"
+        )
         text = linecache.getline(file, line).rstrip("\n")
         if text:
             blank = "".join("\t" if c == "\t" else " " for c in text[: column - 1])
