@@ -171,9 +171,14 @@ def _take(descriptor: TensorDescriptor) -> tuple[Key, Packed]:
     """Return the key and the packed value of a descriptor that is passed to a kernel."""
     base, address = arguments.describe(descriptor.base)
     # A descriptor may have been changed since it was made. What is in the key is checked when a kernel is built.
-    shape = tuple(map(operator.index, _integers("shape", descriptor.shape)))
-    strides = tuple(map(operator.index, _integers("strides", descriptor.strides)))
-    block_shape = tuple(map(operator.index, _integers("block_shape", descriptor.block_shape)))
+    try:
+        shape = tuple(map(operator.index, descriptor.shape))
+        strides = tuple(map(operator.index, descriptor.strides))
+        block_shape = tuple(map(operator.index, descriptor.block_shape))
+    except TypeError:
+        for name in ("shape", "strides", "block_shape"):
+            _integers(name, getattr(descriptor, name))
+        raise
     if not len(shape) == len(strides) == len(block_shape):
         _refuse(f"rank mismatch: block_shape must have {len(shape)} items", list(block_shape))
     if min(shape) < 1 or max(shape) > MAX_EXTENT:
