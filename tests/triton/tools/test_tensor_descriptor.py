@@ -9,6 +9,7 @@ import pytest
 
 import emu.triton.language as tl
 from emu import triton
+from emu.triton.compiler import ASTSource
 from emu.triton.tools.tensor_descriptor import DescriptorError, TensorDescriptor
 
 Array = np.ndarray[Any, Any]
@@ -166,7 +167,7 @@ def test_a_source_spells_descriptors() -> None:
         "to": "tensordesc<fp32[8, 8]>",
         "scale": "i32",
     }
-    kernel = triton.compile(triton.compiler.ASTSource(_copy, signature))
+    kernel = triton.compile(ASTSource(_copy, signature))
     x, y = _filled((8, 8)), _aligned((8, 8))
     source = TensorDescriptor.from_tensor(x, [8, 8], padding="nan")
     kernel[(1,)](source, TensorDescriptor.from_tensor(y, [8, 8]), 3)
