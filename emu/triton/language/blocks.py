@@ -65,6 +65,9 @@ class stored_type(composite_type):
 
 def known(value: tensor) -> int | None:
     """Return the value of an integer that is known when the kernel is compiled, else ``None``."""
+    array = getattr(value.handle, "array", None)
+    if array is not None and array.ndim == 0:  # of the interpreter, to which every value is known
+        return int(array)
     owner = value.handle.owner
     if owner is None or owner.code is not Code.CONSTANT:
         return None

@@ -454,7 +454,12 @@ def spelling(element: str, block_shape: Sequence[int], padding: str, rounds: boo
         block_shape: Extents of a block.
         padding: ``"zero"`` or ``"nan"``.
         rounds: Whether loads round to TF32.
+
+    Raises:
+        ValueError: There is no such padding.
     """
+    if padding not in PADDINGS:
+        raise ValueError(f"padding must be 'zero' or 'nan', but got {padding!r}")
     facts = (",nan" if padding == "nan" else "") + (",tf32" if rounds else "")
     return f"tensordesc<{element}{list(block_shape)}{facts}>"
 

@@ -52,7 +52,8 @@ def _check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
 def _pointer(x: object, what: str) -> tensor:
     if not isinstance(x, tensor) or not x.dtype.is_ptr():
         got = str(x) if isinstance(x, tensor) else repr(unwrap(x))
-        raise TypeError(f"{what} needs a pointer or a tensor of pointers, but got {got}")
+        hint = "; a descriptor has methods for this" if hasattr(x, "block_shape") else ""
+        raise TypeError(f"{what} needs a pointer or a tensor of pointers, but got {got}{hint}")
     return x
 
 

@@ -434,8 +434,10 @@ def _meaning(key: Key, value: Any, keep_values: bool) -> Specialised:
 def _descriptor_meaning(key: DescriptorKey) -> Specialised:
     from emu.triton.language.descriptors import spelling
 
-    base = _meaning(key.base, None, False)
-    element = str(base.type).removeprefix("*")
+    pointer = pointer_spelling(key.base)
+    if pointer is None:
+        raise TypeError("base of a tensor descriptor must be a tensor or array")
+    base, element = _meaning(key.base, None, False), pointer.removeprefix("*")
     spelled = spelling(element, key.block_shape, key.padding, key.rounds)
     return Specialised(spelled, read_only=base.read_only)
 

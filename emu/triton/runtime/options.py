@@ -33,6 +33,7 @@ IGNORED: dict[str, object] = {
     "enable_reflect_ftz": True,
     "launch_cooperative_grid": False,
     "launch_cluster": False,
+    "clc": False,
     "launch_pdl": False,
     "supported_fp8_dtypes": tuple(f.name for f in FORMATS if f.is_float and f.bits == 8),
     "deprecated_fp8_dot_operand_dtypes": (),

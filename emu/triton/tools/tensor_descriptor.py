@@ -110,8 +110,9 @@ class TensorDescriptor:
             padding: As of the class.
             round_f32_to_tf32: As of the class.
         """
+        strides = strides_of(tensor)
         return TensorDescriptor(
-            tensor, tensor.shape, strides_of(tensor), block_shape, padding, round_f32_to_tf32
+            tensor, tensor.shape, strides, block_shape, padding, round_f32_to_tf32
         )
 
 
@@ -156,6 +157,10 @@ def strides_of(tensor: Any) -> tuple[int, ...]:
     """Return the strides of a tensor or array in elements."""
     if hasattr(tensor, "stride"):
         return tuple(tensor.stride())
+    if not hasattr(tensor, "strides"):
+        raise TypeError(
+            f"tensor must be a tensor or array, but got {shown(tensor, with_type=True)}"
+        )
     size, strides = tensor.itemsize, tensor.strides
     if any(stride % size for stride in strides):
         _refuse(f"strides must be multiples of the element's {size} bytes", f"{strides} bytes")
@@ -165,10 +170,21 @@ def strides_of(tensor: Any) -> tuple[int, ...]:
 def _take(descriptor: TensorDescriptor) -> tuple[Key, Packed]:
     """Return the key and the packed value of a descriptor that is passed to a kernel."""
     base, address = arguments.describe(descriptor.base)
-    shape, strides = descriptor.shape, descriptor.strides
-    block_shape = tuple(map(operator.index, descriptor.block_shape))
+    # A descriptor may have been changed since it was made. What is in the key is checked when a kernel is built.
+    try:
+        shape = tuple(map(operator.index, descriptor.shape))
+        strides = tuple(map(operator.index, descriptor.strides))
+        block_shape = tuple(map(operator.index, descriptor.block_shape))
+    except TypeError:
+        for name in ("shape", "strides", "block_shape"):
+            _integers(name, getattr(descriptor, name))
+        raise
     if not len(shape) == len(strides) == len(block_shape):
         _refuse(f"rank mismatch: block_shape must have {len(shape)} items", list(block_shape))
+    if min(shape) < 1 or max(shape) > MAX_EXTENT:
+        _refuse("shape must be positive, and below 2**31", list(shape))
+    if strides[-1] != 1:
+        _refuse("Last dimension must be contiguous: the last of strides must be 1", list(strides))
     key = DescriptorKey(base, block_shape, descriptor.padding, descriptor.round_f32_to_tf32)
     return key, (address, *shape, *strides)
 

@@ -70,8 +70,8 @@ def test_a_mask_of_some_axes_leaves_the_others_out() -> None:
 
 def test_what_is_known_to_be_inside_needs_no_mask() -> None:
     def mask(extents: Any, starts: Any, shape: Any) -> Any:
-        numbers = (blocks.scalars("n", given, tl.int32) for given in (extents, starts))
-        return blocks.mask(*numbers, shape)
+        first, second = (blocks.scalars("n", given, tl.int32) for given in (extents, starts))
+        return blocks.mask(first, second, shape)
 
     assert emit(lambda: mask((8, 1), (4, 0), (4, 1)))[0] is None
     assert emit(lambda: mask((8, 1), (5, 0), (4, 1)))[0] is not None

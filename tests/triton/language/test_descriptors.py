@@ -336,6 +336,7 @@ def test_a_wrong_descriptor_is_named(error: type[Exception], said: str, argument
 
 def test_wrong_accesses_are_named() -> None:
     rows = value("int32", (8,))
+    three: Any = 3
     cases: list[tuple[type[Exception], str, Any]] = [
         (ValueError, "offsets of load must be 2", lambda: _descriptor().load([0])),
         (TypeError, "offsets of load must be a list", lambda: _descriptor().load(0)),
@@ -388,7 +389,11 @@ def test_wrong_accesses_are_named() -> None:
             r"value of scatter must have shape \(8, 8\)",
             lambda: _descriptor(block=(1, 8)).scatter(value("fp32", (8, 4)), rows, 0),
         ),
-        (TypeError, "desc must be a tensor descriptor", lambda: tl.load_tensor_descriptor(3, [0])),
+        (
+            TypeError,
+            "desc must be a tensor descriptor",
+            lambda: tl.load_tensor_descriptor(three, [0]),
+        ),
         (
             TypeError,
             "desc must be a tensor descriptor, but got fp32",

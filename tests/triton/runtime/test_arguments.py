@@ -7,6 +7,7 @@ from triton_kernels import copy, place, tell, types_of
 
 import emu.triton.language as tl
 from emu import triton
+from emu.triton.runtime import arguments
 
 DTYPES = [
     np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
@@ -243,3 +244,31 @@ def test_tuples_are_passed_item_by_item():
     assert types_of(kernel)["values"] == ("i32", ("constexpr", "i32"), "i32")
     pick[(1,)](y, (20, (1, 5), 3))
     assert y[0] == 24
+
+
+def test_a_type_stands_for_one_or_several_arguments():
+    assert arguments.width("*fp32") == arguments.width("i32") == 1
+    assert arguments.width("constexpr") == 0
+    assert arguments.width(("i32", ("constexpr", "*fp32"))) == 2
+    assert arguments.width("tensordesc<fp32[8, 8, 16],nan>") == 7
+
+
+def test_only_keys_of_tensors_have_the_spelling_of_a_pointer():
+    array = np.zeros(4, np.float32)
+    for writable in (True, False):
+        array.flags.writeable = writable
+        assert arguments.pointer_spelling(arguments.describe(array)[0]) == "*fp32"
+    for value in (1, 2, 2.5, True, None, (array,), "text"):
+        assert arguments.pointer_spelling(arguments.describe(value)[0]) is None
+
+
+def test_classes_can_be_registered_with_their_subclasses(monkeypatch):
+    class Own:
+        pass
+
+    class Derived(Own):
+        pass
+
+    monkeypatch.setattr(arguments, "_PLAIN", dict(arguments._PLAIN))
+    arguments.register(Own, lambda value: ("i32", 7))
+    assert arguments.describe(Own()) == arguments.describe(Derived()) == ("i32", 7)

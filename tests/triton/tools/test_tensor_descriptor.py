@@ -9,6 +9,7 @@ import pytest
 
 import emu.triton.language as tl
 from emu import triton
+from emu.triton.compiler import ASTSource
 from emu.triton.tools.tensor_descriptor import DescriptorError, TensorDescriptor
 
 Array = np.ndarray[Any, Any]
@@ -166,7 +167,7 @@ def test_a_source_spells_descriptors() -> None:
         "to": "tensordesc<fp32[8, 8]>",
         "scale": "i32",
     }
-    kernel = triton.compile(triton.compiler.ASTSource(_copy, signature))
+    kernel = triton.compile(ASTSource(_copy, signature))
     x, y = _filled((8, 8)), _aligned((8, 8))
     source = TensorDescriptor.from_tensor(x, [8, 8], padding="nan")
     kernel[(1,)](source, TensorDescriptor.from_tensor(y, [8, 8]), 3)
@@ -244,10 +245,29 @@ def test_errors_are_what_programs_catch() -> None:
         TensorDescriptor(X, [0, 8], [8, 1], [4, 8])
 
 
-def test_what_was_changed_afterwards_is_checked_at_the_launch() -> None:
-    to = TensorDescriptor.from_tensor(X, [4, 8])
-    for block, said in (([4], "rank mismatch"), ([3, 8], "must be a power of 2")):
-        source = TensorDescriptor.from_tensor(X, [4, 8])
-        source.block_shape = block
-        with pytest.raises((ValueError, triton.CompilationError), match=said):
-            _copy[(1,)](source, to, 2)
+CHANGED: list[tuple[str, Any, str]] = [
+    ("block_shape", [4], "rank mismatch"),
+    ("block_shape", [3, 8], "must be a power of 2"),
+    ("block_shape", 8, "block_shape of a tensor descriptor must be integers"),
+    ("shape", [2**31, 8], r"below 2\*\*31"),
+    ("shape", [0, 8], "shape must be positive"),
+    ("shape", [4.5, 8], "shape of a tensor descriptor must be integers"),
+    ("strides", [8, 2], "the last of strides must be 1"),
+    ("padding", "one", "padding must be 'zero' or 'nan'"),
+    ("base", None, "base of a tensor descriptor must be a tensor"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "said"), CHANGED)
+def test_what_was_changed_afterwards_is_checked_at_the_launch(
+    name: str, value: Any, said: str
+) -> None:
+    source, to = (TensorDescriptor.from_tensor(X, [4, 8]) for _ in range(2))
+    setattr(source, name, value)
+    with pytest.raises((TypeError, ValueError, triton.CompilationError), match=said):
+        _copy[(1,)](source, to, 2)
+
+
+def test_only_tensors_have_descriptors() -> None:
+    with pytest.raises(TypeError, match=r"tensor must be a tensor or array, but got \[1, 2\]"):
+        TensorDescriptor.from_tensor([1, 2], [2])
