@@ -74,9 +74,15 @@ class _Making(type):
         kind: Any = cls
         instance = object.__new__(kind)
         object.__setattr__(instance, "_locked", False)
-        for name in ("_semantic", "_generator"):  # of Triton's own functions, which programs may write
+        for name in (
+            "_semantic",
+            "_generator",
+        ):  # of Triton's own functions, which programs may write
             kwargs.pop(name, None)
-            if isinstance(kind.__init__, FunctionType) and name in kind.__init__.__code__.co_varnames:
+            if (
+                isinstance(kind.__init__, FunctionType)
+                and name in kind.__init__.__code__.co_varnames
+            ):
                 kwargs[name] = None
         kind.__init__(instance, *args, **kwargs)
         for name in kind.__aggregate_fields__:
@@ -102,7 +108,9 @@ class aggregate_value(composite, metaclass=_Making):
         given = dict(zip(fields, args, strict=False))
         for key, value in kwargs.items():
             if key not in fields:
-                raise TypeError(f"{name}() has no field {key!r}; its fields are {', '.join(fields)}")
+                raise TypeError(
+                    f"{name}() has no field {key!r}; its fields are {', '.join(fields)}"
+                )
             if key in given:
                 raise TypeError(f"{name}() got {key!r} twice")
             given[key] = value

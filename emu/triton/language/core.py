@@ -246,7 +246,17 @@ for _name, _value in list(globals().items()):
         globals()[_name] = _lenient(_value)
 
 _OTHERS = {
-    *("Any", "Callable", "FunctionType", "functools", "known_extreme", "ConstexprLike", "F", "Sequence", "TypeVar"),
+    *(
+        "Any",
+        "Callable",
+        "FunctionType",
+        "functools",
+        "known_extreme",
+        "ConstexprLike",
+        "F",
+        "Sequence",
+        "TypeVar",
+    ),
     *("annotations", "builtins", "unwrap"),
 }
 # By way of globals(), as type checkers take a list that is computed for an empty one.

@@ -84,7 +84,8 @@ def live_storages() -> list[Storage]:
     torch = arguments.load_torch()
     kinds = (np.ndarray,) if torch is None else (np.ndarray, torch.Tensor)
     for value in _reachable():
-        if isinstance(value, kinds):
+        # Not isinstance: that asks odd objects for their class, and some of them warn or import.
+        if issubclass(type(value), kinds):
             try:
                 storage = find_storage(value)
             except (RuntimeError, NotImplementedError):  # a tensor without memory: meta, sparse
