@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import emu.triton as triton
 import emu.triton.language as tl
+from emu import triton
 from emu.tile.ir import Location
 from emu.tile.passes.check_bounds import Access
 from emu.triton import knobs
@@ -209,7 +209,7 @@ def test_settings_choose_the_check() -> None:
 
 @pytest.mark.parametrize("value", ["race", 1, ["bounds"]])
 def test_unknown_checks_are_refused(value: Any) -> None:
-    with pytest.raises(ValueError, match="check .* must be one of"):
+    with pytest.raises(ValueError, match=r"check .* must be one of"):
         triton.jit(store_all.fn, check=value)
     with pytest.raises((ValueError, TypeError), match="check"):
         store_all[(1,)](np.zeros(64, np.float32), BLOCK=32, check=value)
