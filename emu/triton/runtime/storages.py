@@ -65,6 +65,8 @@ def _of_array(array: np.ndarray[Any, Any]) -> Storage | None:
         if not isinstance(base, np.ndarray):
             break
         owner = base
+    if type(owner.base) in arguments.tensors:  # made by tensor.numpy()
+        return find_storage(owner.base)
     start, end = np.lib.array_utils.byte_bounds(owner)
     if owner.base is not None:  # memory of another object: a buffer, or of torch
         try:
