@@ -31,6 +31,24 @@ def test_no_prefix_leaves_the_lines_as_they_are(command):
     assert sorted(done.stdout.splitlines()) == ["I am 0", "I am 1"]
 
 
+def test_poison_fills_new_symmetric_memory(command):
+    script = command.script(
+        "import numpy as np, emu\n"
+        "w = emu.world()\n"
+        "print(np.isnan(w.alloc(4, np.float32).local).all(), w.alloc(1, np.int16).local)\n"
+    )
+    done = command("run", "-n", 1, "--no-prefix", "--poison", script)
+    assert done.stdout == "True [-23131]\n", done.stderr
+    done = command("run", "-n", 1, "--no-prefix", script)
+    assert done.stdout == "False [0]\n", done.stderr
+
+
+def test_an_unknown_check_is_refused(command):
+    done = command("run", "--check", "race", command.script("print(1)\n"))
+    assert done.returncode == 2
+    assert "--check: invalid choice: 'race'" in done.stderr
+
+
 def test_the_script_is_main_with_its_own_arguments_and_folder(command):
     (command.folder / "beside.py").write_text("WORD = 'from beside'\n")
     script = command.script(

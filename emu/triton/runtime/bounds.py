@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import math
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -156,7 +157,7 @@ class _Facts:
         self._words = np.zeros(self._first + RECORD_WORDS * records, np.int64)
         self._words[CAPACITY] = records
         self._table = np.zeros(0, np.int64)
-        self.address = int(self._words.ctypes.data)
+        self.address = int(self._words.__array_interface__["data"][0])
 
     @property
     def hits(self) -> int:
@@ -165,9 +166,11 @@ class _Facts:
 
     def set_bounds(self, storages: Sequence[Storage | None]) -> None:
         """Write the bounds of each argument's memory; of one that is not known any address is taken."""
-        for number, storage in enumerate(storages):
-            start, end = (0, END) if storage is None else (storage.start, storage.end)
-            self._words[BOUNDS + 2 * number : BOUNDS + 2 * number + 2] = start, end
+        words: list[int] = []
+        for storage in storages:
+            words += (0, END) if storage is None else (storage.start, storage.end)
+        # One call: assignments to an array's elements take longer than a small launch.
+        struct.pack_into(f"{len(words)}q", self._words, 8 * BOUNDS, *words)
 
     def set_table(self, storages: Sequence[Storage]) -> None:
         """Write the table of all memory that is allocated."""

@@ -32,6 +32,10 @@ class Storage:
 
 def find_storage(value: Any) -> Storage | None:
     """Return the storage of an argument of a launch; None if only its address is known."""
+    if type(value) in arguments.tensors:  # nothing else is as frequent
+        storage = value.untyped_storage()
+        start = storage.data_ptr()
+        return Storage(start, start + storage.nbytes())
     base = getattr(value, "base", None)
     if type(value).__name__ == "TensorWrapper" and base is not None:
         return find_storage(base)
@@ -54,8 +58,15 @@ def _of_array(array: np.ndarray[Any, Any]) -> Storage | None:
     if shared is not None:
         return shared
     owner: Any = array
-    while isinstance(owner.base, np.ndarray):
-        owner = owner.base
+    while True:
+        base = owner.base
+        if not isinstance(base, np.ndarray):  # as_strided has an object of its own between
+            base = getattr(base, "base", None)
+        if not isinstance(base, np.ndarray):
+            break
+        owner = base
+    if type(owner.base) in arguments.tensors:  # made by tensor.numpy()
+        return find_storage(owner.base)
     start, end = np.lib.array_utils.byte_bounds(owner)
     if owner.base is not None:  # memory of another object: a buffer, or of torch
         try:
@@ -84,7 +95,8 @@ def live_storages() -> list[Storage]:
     torch = arguments.load_torch()
     kinds = (np.ndarray,) if torch is None else (np.ndarray, torch.Tensor)
     for value in _reachable():
-        if isinstance(value, kinds):
+        # Not isinstance: that asks odd objects for their class, and some of them warn or import.
+        if issubclass(type(value), kinds):
             try:
                 storage = find_storage(value)
             except (RuntimeError, NotImplementedError):  # a tensor without memory: meta, sparse

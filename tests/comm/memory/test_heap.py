@@ -48,6 +48,20 @@ def test_memory_returns_when_all_have_freed_and_is_clear_again(worlds: Worlds) -
         theirs.free()
 
 
+def test_an_address_is_in_one_allocation_or_in_none(worlds: Worlds) -> None:
+    a, b = worlds(2, heap_bytes=1 << 16)
+    first, second = a.alloc(10, np.int32), a.alloc(3, np.float64)
+    b.alloc(10, np.int32), b.alloc(3, np.float64)
+    for array, nbytes in ((first, 40), (second, 24)):
+        for memory in (array.local, array.on(1)):
+            start = memory.ctypes.data
+            for address in (start, start + nbytes - 1):
+                assert a.heap.find_span(address) == (start, start + nbytes)
+            behind = start + nbytes
+            assert a.heap.find_span(behind) == (behind, behind)  # a gap
+    assert a.heap.find_span(np.zeros(4).ctypes.data) is None
+
+
 @settings(
     deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

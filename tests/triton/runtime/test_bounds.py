@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import emu.triton as triton
 import emu.triton.language as tl
+from emu import triton
 from emu.tile.ir import Location
 from emu.tile.passes.check_bounds import Access
 from emu.triton import knobs
@@ -181,7 +184,7 @@ def test_offsets_that_wrap_or_are_huge_are_found(backend: str) -> None:
             rows[(1,)](x, row, stride, 16, **how)
 
 
-def test_settings_choose_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_choose_the_check() -> None:
     y = np.zeros(64, np.float32)
     part = np.zeros(24, np.float32)
     plain = triton.jit(store_all.fn)
@@ -202,16 +205,42 @@ def test_settings_choose_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(triton.OutOfBoundsError):
         checked[(1,)](part, BLOCK=32)
     checked[(2,)](y, BLOCK=32, check=False)
-    monkeypatch.setenv("EMU_CHECK", "bounds:all")
-    assert knobs.RuntimeKnobs().check == "bounds:all"
 
 
 @pytest.mark.parametrize("value", ["race", 1, ["bounds"]])
 def test_unknown_checks_are_refused(value: Any) -> None:
-    with pytest.raises(ValueError, match="check .* must be one of"):
+    with pytest.raises(ValueError, match=r"check .* must be one of"):
         triton.jit(store_all.fn, check=value)
     with pytest.raises((ValueError, TypeError), match="check"):
         store_all[(1,)](np.zeros(64, np.float32), BLOCK=32, check=value)
+
+
+_SCRIPT = """
+import numpy as np, sys
+import emu.triton as triton
+from test_bounds import store_all
+y = np.zeros(24, np.float32)
+try:
+    store_all[(2,)](y, BLOCK=1 << 14)
+except triton.OutOfBoundsError as error:
+    print(len(error.accesses), error.accesses[0].lane, "alive")
+"""
+
+
+@pytest.mark.parametrize("how", ["environment", "option"])
+def test_the_environment_and_emu_run_choose_the_check(how: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n{_SCRIPT}")
+    command = [sys.executable, str(script)]
+    environment = {**os.environ, "EMU_CHECK": "bounds"}
+    if how == "option":
+        command = [sys.executable, "-m", "emu", "run", "-n", "1", "--no-prefix"]
+        command += ["--check", "bounds:all", str(script)]
+        del environment["EMU_CHECK"]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "1 (24,) alive\n"), done.stderr
 
 
 def test_tuples_of_tensors_are_named_by_their_place() -> None:

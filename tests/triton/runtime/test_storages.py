@@ -1,0 +1,88 @@
+"""Where the memory of tensors and arrays begins and ends."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from emu.comm.world import current
+from emu.triton.runtime.storages import Storage, find_storage, live_storages, merged
+
+
+def _all_of(array: Any) -> Storage:
+    return Storage(array.ctypes.data, array.ctypes.data + array.nbytes)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda a: a,
+        lambda a: a[3:5],
+        lambda a: a[::-2],
+        lambda a: a.T[2:][1:],
+        lambda a: a.reshape(-1)[7:8],
+        lambda a: a[0, :].view(np.int32),
+        lambda a: np.lib.stride_tricks.as_strided(a[4:], (2, 2), (8, 8)),
+        lambda a: a[:0],
+    ],
+    ids=["whole", "rows", "reversed", "transposed", "flat", "as_int", "strided", "empty"],
+)
+def test_views_of_arrays_share_the_storage(view: Callable[[Any], Any]) -> None:
+    array = np.zeros((10, 6), np.float32)
+    assert find_storage(view(array)) == _all_of(array)
+    columns = np.zeros((10, 6), np.float32, order="F")
+    assert find_storage(columns[2:, 3:]) == _all_of(columns)
+
+
+def test_buffers_of_other_objects_are_the_storage() -> None:
+    buffer = bytearray(100)
+    assert find_storage(np.frombuffer(buffer, np.int32, 5, offset=8)) == _all_of(
+        np.frombuffer(buffer, np.uint8)
+    )
+    with mmap.mmap(-1, 4096) as mapped:
+        part = np.frombuffer(mapped, np.int32, 5, offset=64)
+        start = part.ctypes.data - 64
+        assert find_storage(part) == Storage(start, start + 4096)
+        del part
+
+
+def test_tensors_share_the_storage_of_their_base() -> None:
+    torch = pytest.importorskip("torch")
+    base = torch.zeros(10, 10)
+    wanted = Storage(base.data_ptr(), base.data_ptr() + 400)
+    for view in (base, base[2:, 3], base.t(), base.view(torch.int32)[4], torch.nn.Parameter(base)):
+        assert find_storage(view) == wanted
+    assert find_storage(base.as_strided((2,), (1,), 50).numpy()) == wanted
+
+
+def test_symmetric_arrays_end_where_their_allocation_ends(
+    worlds: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (me,) = worlds(1, heap_bytes=1 << 16)
+    monkeypatch.setattr(current, "_current", me)
+    array = me.alloc(10, np.int32)
+    assert find_storage(array.local[3:]) == _all_of(array.local)
+    other = np.zeros(3)
+    assert find_storage(other) == _all_of(other)
+
+
+def test_what_has_no_memory_has_no_storage() -> None:
+    assert [find_storage(v) for v in (3, None, "x", object())] == [None] * 4
+
+
+def test_arrays_and_tensors_that_can_be_reached_are_found() -> None:
+    torch = pytest.importorskip("torch")
+    held = {"array": np.zeros(7), "list": [np.zeros(9)]}
+    tensor, local = torch.zeros(11), np.zeros(13)
+    found = set(live_storages())
+    for array in (held["array"], held["list"][0], tensor.numpy(), local):
+        assert _all_of(array) in found
+
+
+def test_overlapping_storages_become_one() -> None:
+    pieces = [Storage(20, 30), Storage(0, 10), Storage(5, 12), Storage(12, 14), Storage(40, 40)]
+    assert merged(pieces) == [Storage(0, 12), Storage(12, 14), Storage(20, 30)]
