@@ -23,8 +23,10 @@ CHECKED_ONLY_WHERE_DEBUGGED = "test_assert_is_checked_while_a_debugged_program_r
 def test_a_kernel_gives_the_same_bits_as_python(what):
     plugins = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")])
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "triton_interpreted", "-p", "no:cacheprovider"]
-        + [f"tests/triton/{what}"],
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "triton_interpreted"),
+            *("-p", "no:cacheprovider", f"tests/triton/{what}"),
+        ],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": plugins, "EMU_INTERPRETED_EVALUATIONS": "60"},
         capture_output=True,
