@@ -364,14 +364,14 @@ class cache_knobs(base_knobs):
 
 
 class compilation_knobs(base_knobs):
-    """Settings of compilation; kept but for ``allow_non_constexpr_globals``, ``front_end_debugging``, ``listener``.
+    """Settings of compilation; most are kept.
 
     Attributes:
         override: Default: ``TRITON_KERNEL_OVERRIDE``.
         dump_ir: Default: ``TRITON_KERNEL_DUMP``.
         dump_ir_extract_di_local_variables: Default: ``LLVM_EXTRACT_DI_LOCAL_VARIABLES``.
         store_binary_only: Default: ``TRITON_STORE_BINARY_ONLY``.
-        always_compile: Default: ``TRITON_ALWAYS_COMPILE``.
+        always_compile: Load no kernel from disk. Default: ``TRITON_ALWAYS_COMPILE``.
         use_ir_loc: Default: ``USE_IR_LOC``.
         enable_asan: Default: ``TRITON_ENABLE_ASAN``.
         disable_line_info: Default: ``TRITON_DISABLE_LINE_INFO``.
@@ -428,7 +428,7 @@ class runtime_knobs(base_knobs):
         kernel_load_start_hook: Called before the first launch of a compiled kernel with ``module``, ``function``
             (both None), ``name``, ``metadata_group`` and ``hash``.
         kernel_load_end_hook: Called after that, the last added first; ``module`` and ``function`` are the kernel.
-        kernel_unload_hook: Called when a compiled kernel is freed, as ``kernel_load_end_hook``.
+        kernel_unload_hook: Called when a compiled kernel that was loaded is freed, as ``kernel_load_end_hook``.
         jit_cache_hook: Called before a kernel is compiled; or None.
         jit_post_compile_hook: Called after a kernel was compiled; or None.
         add_stages_inspection_hook: Kept.

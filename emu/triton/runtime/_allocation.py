@@ -32,8 +32,9 @@ class NullAllocator:
 Allocator = Callable[[int, int, int | None], Buffer]
 """Takes the number of bytes, their alignment and the stream."""
 
-_allocator: ContextVar[Allocator] = ContextVar("allocator", default=NullAllocator())
-_profile_allocator: ContextVar[Allocator] = ContextVar("profile_allocator", default=NullAllocator())
+_NULL_ALLOCATOR = NullAllocator()
+_allocator: ContextVar[Allocator] = ContextVar("allocator", default=_NULL_ALLOCATOR)
+_profile_allocator: ContextVar[Allocator] = ContextVar("profile_allocator", default=_NULL_ALLOCATOR)
 
 
 def _check(allocator: object) -> None:
@@ -62,7 +63,7 @@ def set_profile_allocator(allocator: Allocator | None) -> None:
     """
     if allocator is not None:
         _check(allocator)
-    _profile_allocator.set(NullAllocator() if allocator is None else allocator)
+    _profile_allocator.set(_NULL_ALLOCATOR if allocator is None else allocator)
 
 
 def has_profile_allocator() -> bool:

@@ -9,13 +9,17 @@ one launch. None of them is called a program: ``program_id`` numbers the instanc
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from emu.tile.ir import Module
+from emu.triton import knobs
+from emu.triton.knob_values import CompileTimes
 from emu.triton.language.constants import base_type
 from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import backends, cache
@@ -66,7 +70,14 @@ class Request:
             spelled.append(f"{name}={text}")
         fn = (self.fn.cache_key, self.fn.__name__)
         made_by = self.backend, backends.find(self.backend).target()
-        parts = (*made_by, *fn, self.signature, spelled, self.debug, self.contract)
+        parts: tuple[object, ...] = (
+            *made_by,
+            *fn,
+            self.signature,
+            spelled,
+            self.debug,
+            self.contract,
+        )
         if self.check is not None:
             parts = (*parts, self.check)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
@@ -120,6 +131,7 @@ class Build:
         executable: Runs the kernel.
         stores: For each argument of the executable, whether it may be written through.
         from_disk: Whether another process had compiled it.
+        times: How long that took; of one from disk, the first is the time of loading.
         accesses: Accesses that a checked kernel reports by number.
     """
 
@@ -131,6 +143,7 @@ class Build:
         from_disk: bool,
         accesses: tuple[Access, ...] = (),
     ) -> None:
+        self.times = CompileTimes(0, [], 0)
         self.request = request
         self.executable = executable
         self.stores = stores
@@ -150,24 +163,34 @@ def build(request: Request) -> Build:
         CompilationError: The source breaks a rule of the language.
     """
     backend = backends.find(request.backend)
+    begin = time.perf_counter_ns()
     digest = request.digest() if backend.is_stored else None
     if digest is None:
         return _compile(request)
-    found = _load(request, digest)
+    found = None if knobs.compilation.always_compile else _load(request, digest)
     if found is not None:
+        found.times = CompileTimes(_microseconds(begin), [], 0)
         return found
     with cache.alone(digest):
-        found = _load(request, digest)
+        found = None if knobs.compilation.always_compile else _load(request, digest)
         if found is not None:
+            found.times = CompileTimes(_microseconds(begin), [], 0)
             return found
         made = _compile(request)
+        begin = time.perf_counter_ns()
         kept: dict[str, object] = {"stores": made.stores}
         if request.check is not None:
-            from emu.triton.checks import bounds
+            from emu.triton.runtime import bounds
 
             kept["accesses"] = bounds.to_json(made.accesses)
         cache.save(digest, kept, backend.to_bytes(made.executable))
+        made.times = dataclasses.replace(made.times, store_results=_microseconds(begin))
         return made
+
+
+def _microseconds(begin: int) -> int:
+    """Return the time since a reading of the clock; at least 1."""
+    return max(1, (time.perf_counter_ns() - begin) // 1000)
 
 
 def _load(request: Request, digest: str) -> Build | None:
@@ -178,22 +201,27 @@ def _load(request: Request, digest: str) -> Build | None:
     executable = backends.find(request.backend).from_bytes(code)
     accesses: tuple[Access, ...] = ()
     if request.check is not None:
-        from emu.triton.checks import bounds
+        from emu.triton.runtime import bounds
 
         accesses = bounds.from_json(facts["accesses"])
     return Build(request, executable, facts["stores"], from_disk=True, accesses=accesses)
 
 
 def _compile(request: Request) -> Build:
+    begin = time.perf_counter_ns()
     module = request.module()
     stores = stored_arguments(module)  # the compiler may rewrite the module
     accesses: tuple[Access, ...] = ()
     if request.check is not None:
-        from emu.triton.checks import bounds
+        from emu.triton.runtime import bounds
 
         module, accesses = bounds.instrument(module, request.check)
+    front_end = _microseconds(begin)
+    begin = time.perf_counter_ns()
     executable = backends.find(request.backend).compile(module, request.contract)
-    return Build(request, executable, stores, False, accesses)
+    made = Build(request, executable, stores, False, accesses)
+    made.times = CompileTimes(front_end, [(request.backend, _microseconds(begin))], 0)
+    return made
 
 
 class Texts(dict[str, str]):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import threading
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any, Generic, TypeVar, overload
 
 from emu.triton import knobs
 from emu.triton.language.aggregates import aggregate
-from emu.triton.language.types import TypeSpelling
-from emu.triton.runtime import arguments, interpreting, launcher, options
+from emu.triton.runtime import arguments, hooks, interpreting, launcher, options
 from emu.triton.runtime.arguments import Key
 from emu.triton.runtime.build import Build, Request, build
 from emu.triton.runtime.compiled import CompiledKernel
+from emu.triton.runtime.driver import driver
 from emu.triton.runtime.tensors import MockTensor, TensorWrapper, reinterpret
 from emu.triton.source import (
     ConstexprFunction,
@@ -68,7 +68,8 @@ class JITFunction(JITCallable, KernelInterface[T]):
         debug: Whether assertions are checked. Default: ``knobs.runtime.debug`` says when it is compiled.
         noinline: Kept; a call means the same either way.
         repr: Kept for programs that ask.
-        launch_metadata: Kept for programs that ask.
+        launch_metadata: ``launch_metadata(grid, metadata, arguments by name)`` returns facts of a launch that
+            hooks get from ``get()``; called only where they ask.
         interpret: Whether launches run the kernel as Python, statement by statement. Default: where
             ``knobs.runtime.interpret`` says so.
         check: What the kernel checks as it runs: ``"bounds"``, ``"bounds:all"``, or False for nothing. Default:
@@ -115,11 +116,15 @@ class JITFunction(JITCallable, KernelInterface[T]):
         self.constexprs = [p.num for p in self.params if p.is_constexpr]
         self.pre_run_hooks: list[Callable[..., object]] = []
         self._repr = repr
-        self._table: dict[Key, CompiledKernel] = {}
+        self._table = hooks.KernelTable(self._forget)
+        self._preloaded: set[Key] = set()
+        self._keys: dict[str, Key] = {}  # of compiled kernels, by their text
+        self._is_warmup = False
         self._checked_table: dict[Key, CompiledKernel] = {}
         self._builds: dict[Key, Build] = {}
         self._watched: list[tuple[str, object, dict[str, object]]] = []
         self._lock = threading.RLock()
+        _functions[f"{self.module}:{self.__qualname__}"] = self
 
     # ---- launch
 
@@ -139,7 +144,14 @@ class JITFunction(JITCallable, KernelInterface[T]):
             self.interpret, interpreting.is_wanted, functools.partial(interpreting.launch, self)
         )
         return launcher.make(
-            self.__name__, self.params, table, self._miss, self._watched, checked, interpret
+            self.__name__,
+            self.params,
+            table,
+            self._miss,
+            self._watched,
+            checked,
+            with_arguments=self.launch_metadata is not None,
+            interpret=interpret,
         )
 
     def _launch_checked(
@@ -192,7 +204,11 @@ class JITFunction(JITCallable, KernelInterface[T]):
             ValueError: A value is out of bounds.
         """
         if warmup:
-            return self._find_launcher()(None, *args, **kwargs)
+            self._is_warmup = True
+            try:
+                return self._find_launcher()(None, *args, **kwargs)
+            finally:
+                self._is_warmup = False
         if grid is None:
             raise TypeError("grid must be one to three integers, or a function, but got None")
         for hook in self.pre_run_hooks:
@@ -216,8 +232,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
                 except launcher.REFUSALS as error:
                     launcher.raise_named(self.__name__, param.name, error)
         debug = given.get("debug")
-        if debug is None:
-            debug = self.debug or knobs.runtime.debug
+        debug = (self.debug if debug is None else debug) or knobs.runtime.debug
         constants = {
             name: one.value
             for name, one in specialised.items()
@@ -234,47 +249,97 @@ class JITFunction(JITCallable, KernelInterface[T]):
         )
         with self._lock:
             known = request.key()
-            made = self._builds.get(known)
-            if made is None:
-                made = self._builds[known] = self._build(known, request, given)
+            if known in self._preloaded:
+                made = self._builds[known]
+                kernel = CompiledKernel(made, given)
+            else:
+                made, kernel = self._compile(key, request, given)
             self._check_read_only(made, specialised)
-            kernel = CompiledKernel(made, given)
             table = self._table if request.check is None else self._checked_table
             table[key] = kernel
         return kernel
 
-    def _build(self, key: Key, request: Request, given: dict[str, object]) -> Build:
-        names = ", ".join(f"{n}: {t}" for n, t in request.signature.items())
-        facts = {
-            "key": str(key),
-            "repr": f"{self.__name__}({names})",
-            "fn": SimpleNamespace(
-                module=self.__module__, name=self.__qualname__, jit_function=self
-            ),
-            "compile": {
-                "key": key,
-                "signature": request.signature,
-                "constants": request.constants,
-                **given,
-            },
-            "is_manual_warmup": False,
-        }
-        if knobs.runtime.jit_cache_hook is not None:
-            knobs.runtime.jit_cache_hook(**facts, already_compiled=False)
-        made = build(request)
-        _ = self.cache_key  # finds the globals that it depends on
-        self._watched[:] = [
-            (name, value, space) for (name, _), (value, space) in self.used_global_vals.items()
-        ]
-        if knobs.runtime.jit_post_compile_hook is not None:
-            knobs.runtime.jit_post_compile_hook(**facts, already_compiled=made.from_disk)
-        return made
+    def _compile(
+        self, key: Key, request: Request, given: dict[str, object]
+    ) -> tuple[Build, CompiledKernel]:
+        """Compile a kernel unless one with options that make the same code was compiled; call the hooks."""
+        before, after = knobs.runtime.jit_cache_hook, knobs.runtime.jit_post_compile_hook
+        facts: dict[str, Any] = {}
+        if before is not None or after is not None:
+            self._keys[repr(key)] = key
+            facts = hooks.facts_of(self, key, request, given, self._is_warmup)
+        if before is not None:
+            before(**facts, already_compiled=False)
+        known = request.key()
+        made = self._builds.get(known)
+        is_new = made is None
+        if made is None:
+            made = self._builds[known] = build(request)
+            _ = self.cache_key  # finds the globals that it depends on
+            self._watched[:] = [
+                (name, value, space) for (name, _), (value, space) in self.used_global_vals.items()
+            ]
+        kernel = CompiledKernel(made, given)
+        if is_new:
+            hooks.tell_listener(made, kernel, kernel.src)
+        if after is not None:
+            after(**facts, already_compiled=made.from_disk or not is_new)
+        return made, kernel
+
+    def preload(self, specialization_data: str) -> CompiledKernel:
+        """Compile a kernel before its first launch.
+
+        Args:
+            specialization_data: Text that a hook got when the same kernel was compiled, perhaps by another
+                process.
+
+        Raises:
+            RuntimeError: The text is of another kernel or device.
+        """
+        told = json.loads(specialization_data)
+        if told["name"] != self._fn_name:
+            raise RuntimeError(
+                f"Specialization data is for {told['name']} but trying to preload for {self._fn_name}"
+            )
+        target = driver.active.get_current_target()
+        if told["target"] != vars(target):
+            raise RuntimeError(
+                f"Specialization data is for {told['target']} but trying to preload for {target}"
+            )
+        given: dict[str, object] = told["options"]
+        options.check(self.__name__, given)
+        request = Request(
+            self,
+            {n: _as_tuple(t) for n, t in told["signature"].items()},
+            {n: hooks.from_json(v, _functions) for n, v in told["constants"].items()},
+            bool(given.get("debug") or self.debug or knobs.runtime.debug),
+            options.backend_of(given),
+            given.get("enable_fp_fusion") is True,
+        )
+        with self._lock:
+            key = self._keys.get(told["key"], told["key"])
+            _, kernel = self._compile(key, request, given)
+            self._preloaded.add(request.key())
+            self._table[key] = kernel
+        return kernel
+
+    @functools.cached_property
+    def device_caches(self) -> hooks.DeviceCaches:
+        """The compiled kernels by device."""
+        return hooks.DeviceCaches(self._table)
+
+    def _forget(self) -> None:
+        """Forget what compiled kernels were made of."""
+        self._checked_table.clear()
+        self._builds.clear()
+        self._watched.clear()
+        self._preloaded.clear()
 
     def _check_read_only(self, build: Build, specialised: dict[str, arguments.Specialised]) -> None:
         """Check that the kernel does not store to read-only memory."""
         position = 0
         for name, one in specialised.items():
-            count = _width(one.type)
+            count = arguments.width(one.type)
             stored = any(build.stores[position : position + count])
             if one.read_only and stored:
                 raise ValueError(
@@ -287,9 +352,6 @@ class JITFunction(JITCallable, KernelInterface[T]):
         """Replace the source, and forget what was compiled from it."""
         super()._unsafe_update_src(new_src)
         self._table.clear()
-        self._checked_table.clear()
-        self._builds.clear()
-        self._watched.clear()
 
     def repr(self, specialization: object) -> str:
         """Return the name of the kernel, as the program gives it or as it is."""
@@ -313,11 +375,13 @@ class JITFunction(JITCallable, KernelInterface[T]):
         )
 
 
-def _width(type_: TypeSpelling) -> int:
-    """Return the number of arguments of the executable that a type stands for."""
-    if isinstance(type_, tuple):
-        return sum(map(_width, type_))
-    return int(type_ != arguments.CONSTANT)
+_functions: dict[str, JITFunction[Any]] = {}
+"""Kernels by module and name, for constants that a text names."""
+
+
+def _as_tuple(spelled: Any) -> Any:
+    """Return a type's spelling with tuples in the place of JSON's lists."""
+    return tuple(map(_as_tuple, spelled)) if isinstance(spelled, list) else spelled
 
 
 @overload

@@ -194,6 +194,7 @@ def make(
     miss: Callable[[Key, dict[str, object], dict[str, object]], K],
     watched: list[tuple[str, object, dict[str, object]]],
     checked: Callable[..., K] | None = None,
+    with_arguments: bool = False,
     interpret: Interpret | None = None,
 ) -> Callable[..., K]:
     """Return the launcher of a kernel.
@@ -206,6 +207,7 @@ def make(
         watched: Name, value and namespace of each global that became part of compiled kernels.
         checked: Launches with the option ``check``, given the grid, bound arguments and options. None: the kernels
             of the table have checks, and are given the arguments themselves as well.
+        with_arguments: Whether the kernel is given the arguments by name, too.
         interpret: How the kernel runs as Python. None: it never does.
 
     Returns:
@@ -228,6 +230,7 @@ def make(
         signature.append(f"{param.name}=_emu_d{i}")
     if "*_emu_rest" not in signature:
         signature.append("*_emu_rest")
+    bound = ", ".join(f"{p.name!r}: {p.name}" for p in params)
     values = "".join(f"_emu_v{i}, " for i, p in enumerate(params) if not p.is_constexpr)
     text = _BODY.format(
         parameters=", ".join((*signature, "**_emu_options")),
@@ -235,8 +238,8 @@ def make(
         keys="".join(f"_emu_k{i}, " for i in range(len(params))),
         values=values,
         names="".join(f"{p.name}, " for p in params),
-        bound=(bound := ", ".join(f"{p.name!r}: {p.name}" for p in params)),
-        given="" if checked is not None else f", {{{bound}}}",
+        bound=bound,
+        given=f", {{{bound}}}" if with_arguments or checked is None else "",
     )
     if checked is None:  # the option is in the key, so that it need not be looked for
         text = text.replace('if "check" in _emu_options:', "if False:")

@@ -76,7 +76,7 @@ def test_files_of_a_remote_store_are_copied(folder):
 
 
 def test_without_a_store_or_a_folder_an_error_says_so(folder):
-    with pytest.raises(RuntimeError, match="remote_manager_class .* must be a class, but is None"):
+    with pytest.raises(RuntimeError, match=r"remote_manager_class .* must be a class, but is None"):
         cache.RemoteCacheManager("key")
     knobs.cache.dir = ""
     with pytest.raises(RuntimeError, match=r"knobs\.cache\.dir must name a folder, but is empty"):
