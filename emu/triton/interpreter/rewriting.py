@@ -126,9 +126,10 @@ class _Rewriter(ast.NodeTransformer):
             if known and isinstance(node.target, ast.Name):
                 self._constants.add(node.target.id)
             return node
-        node.value = self.visit(node.value)
+        value: ast.expr = self.visit(node.value)
+        node.value = value
         if not known and _named(node.target):
-            node.value = self._call("assigned", node.value, node.value)
+            node.value = self._call("assigned", value, value)
         return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
