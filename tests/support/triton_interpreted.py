@@ -129,7 +129,8 @@ def _same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
         return False
     size = f"u{a.dtype.itemsize}"
     equal = np.ascontiguousarray(a).view(size) == np.ascontiguousarray(b).view(size)
-    return bool((equal | ((a != a) & (b != b))).all())
+    nans = np.not_equal(a, a) & np.not_equal(b, b)
+    return bool((equal | nans).all())
 
 
 def _compared(harness: Any, evaluate: Any, function: Any, *given: Any, **options: Any) -> Any:

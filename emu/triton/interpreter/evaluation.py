@@ -86,6 +86,9 @@ class Evaluator(ir.Builder):
                 for t, r in zip(result_types, results, strict=True)
             ]
         )
+        if code is Code.CONSTANT:
+            # Functions of the language ask for the operation of a number. Others would keep all before them alive.
+            operation.results[0].owner = operation
         return operation
 
     def loop(self, bounds: Sequence[object], unrolled: bool) -> Iterable[object]:

@@ -20,6 +20,7 @@ from emu.triton.interpreter.errors import InterpreterError
 from emu.triton.interpreter.evaluation import Evaluator, Triple
 from emu.triton.interpreter.memory import Extent, Memory
 from emu.triton.interpreter.tensors import Array, Known
+from emu.triton.language.blocks import stored_type
 from emu.triton.language.constants import constexpr, constexpr_type
 from emu.triton.language.context import Context, building, current
 from emu.triton.language.types import dtype, float32, tuple_type
@@ -124,6 +125,9 @@ def _given(name: str, type_: Any, value: Any) -> Any:
             _given(f"{name}[{i}]", t, v) for i, (t, v) in enumerate(zip(type_, value, strict=True))
         ]
         return tuple(items, type_ if type_.fields else None)
+    if isinstance(type_, stored_type):  # such as a tensor descriptor
+        of_parts = zip(type_.part_types().items(), value, strict=True)
+        return type_.make([_given(f"{name}.{part}", t, v) for (part, t), v in of_parts])
     assert isinstance(type_, dtype)
     is_narrow = type_.is_floating() and type_.primitive_bitwidth < 32
     wide = float32 if is_narrow else type_

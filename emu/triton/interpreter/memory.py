@@ -97,7 +97,7 @@ class Memory:
         first = (extent.first - extent.address) // size
         last = (extent.behind - extent.address) // size - 1
         allowed = f"{first} to {last}" if last >= first else "nothing, as it is empty"
-        where = f" at lane {lane if len(lane) > 1 else lane[0]}" if lane else ""
+        where = f" at lane {', '.join(map(str, lane))}" if lane else ""
         masked = "no mask is given" if active is None else "the mask is true there"
         return OutOfBoundsError(
             f"{what} outside {extent.name}: offset {place} (elements of {size} bytes){where}, but "

@@ -110,8 +110,10 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         """Let the variables be assigned as in kernels."""
         self.generic_visit(node)
-        names = {t.id for t in node.targets if isinstance(t, ast.Name)}
-        known = bool(names & self._constants)
+        names = {
+            n.id for t in node.targets if _named(t) for n in ast.walk(t) if isinstance(n, ast.Name)
+        }
+        known = bool(names) and names <= self._constants
         self._constants -= names
         if not known and any(map(_named, node.targets)):
             node.value = self._call("assigned", node.value, node.value)
@@ -124,9 +126,10 @@ class _Rewriter(ast.NodeTransformer):
             if known and isinstance(node.target, ast.Name):
                 self._constants.add(node.target.id)
             return node
-        node.value = self.visit(node.value)
+        value: ast.expr = self.visit(node.value)
+        node.value = value
         if not known and _named(node.target):
-            node.value = self._call("assigned", node.value, node.value)
+            node.value = self._call("assigned", value, value)
         return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:

@@ -18,7 +18,7 @@ import numpy as np
 from emu.kernels.core.messages import shown
 from emu.triton import knobs
 from emu.triton.codegen.errors import CompileTimeAssertionFailure
-from emu.triton.runtime import cache, checks, timing
+from emu.triton.runtime import cache, checks, interpreting, timing
 from emu.triton.runtime.arguments import Tensor, torch_guard
 from emu.triton.runtime.driver import driver
 from emu.triton.runtime.errors import AutotunerError, OutOfResources
@@ -239,6 +239,9 @@ class Autotuner(KernelInterface[Any]):
         configs = self.prune_configs(kwargs)
         if len(configs) == 1:
             self.cache[key] = configs[0]
+            return configs[0]
+        if interpreting.is_wanted(self._jit_function().interpret, kwargs):
+            # Times of Python say nothing, and a breakpoint should be met once. Not kept for compiled launches.
             return configs[0]
         hit = self._measure_or_load(key, configs, args, kwargs)
         best = self.cache[key] = min(self.configs_timings, key=self.configs_timings.__getitem__)

@@ -101,6 +101,9 @@ def _extents(name: str, value: Any) -> Iterator[Extent]:
         for i, item in enumerate(value):
             yield from _extents(f"{name}[{i}]", item)
         return
+    if hasattr(value, "block_shape") and hasattr(value, "base"):  # a tensor descriptor
+        yield from _extents(f"{name}.base", value.base)
+        return
     base = getattr(value, "base", value) if hasattr(value, "data_ptr") else value
     if isinstance(base, np.ndarray):
         array: np.ndarray[Any, Any] = base

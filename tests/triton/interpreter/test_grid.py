@@ -235,3 +235,50 @@ def test_a_function_without_a_file_runs_as_it_is():
     assert y.tolist() == [5, 7, 9, 11]
     with pytest.raises(ValueError, match="should be defined in a Python file"):
         triton.jit(space["fill"].fn)
+
+
+@triton.autotune([triton.Config({"BLOCK": b}) for b in (4, 8)], key=["n"])
+@triton.heuristics({"TWICE": lambda given: given["n"] > 3})
+@triton.jit
+def tuned(y_ptr, n, BLOCK: tl.constexpr, TWICE: tl.constexpr):
+    print("block", BLOCK, TWICE)
+    i = tl.arange(0, BLOCK)
+    tl.store(y_ptr + i, i * (2 if TWICE else 1), mask=i < n)
+
+
+def test_an_autotuned_kernel_runs_once_by_its_first_configuration(capsys):
+    y = np.zeros(4, np.int32)
+    tuned[(1,)](y, 4, interpret=True)
+    assert y.tolist() == [0, 2, 4, 6]
+    assert capsys.readouterr().out == "block 4 True\n"
+
+
+@triton.jit
+def joins(x_ptr, y_ptr, n, FLAG: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i)
+    inside = 0 < x < n and not (i == 2)  # noqa: SIM201 - ``not`` of a tile
+    if (FLAG is not None and FLAG > 1) or n > 100:
+        inside = inside | (i == 0)
+    total = 0
+    for k in range(n):
+        total += k if k % 2 else -k
+    while total > 2:
+        total -= 2
+    (a, b), c = (1, 2.5), BLOCK
+    d: tl.constexpr = BLOCK * 2
+    tl.static_assert(d == 2 * BLOCK)
+    tl.store(
+        y_ptr + i, tl.where(inside, total + a + b + c, 0.0) + tl.sum(tl.full((d,), 1, tl.int32))
+    )
+
+
+@pytest.mark.parametrize("flag", [None, 1, 2])
+def test_pythons_operators_have_the_meaning_of_kernels(flag):
+    x = np.array([0, 1, 2, 3, 4, 5, 6, 7], np.float32)
+    compiled, interpreted = np.zeros(8, np.float32), np.zeros(8, np.float32)
+    with pytest.warns(UserWarning, match="deprecated for non-scalar"):
+        joins[(1,)](x, compiled, 6, flag, BLOCK=8)
+    joins[(1,)](x, interpreted, 6, flag, BLOCK=8, interpret=True)
+    assert interpreted.tolist() == compiled.tolist()
+    assert len(set(compiled.tolist())) == 2

@@ -1,0 +1,43 @@
+"""Kernels of all tests of the room, compiled and as Python: the same bits."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+FILES = [
+    *("codegen", "test_conformance.py", "test_tutorials.py"),
+    *("language/test_reductions.py", "language/test_scans.py", "language/test_mathematics.py"),
+    *("runtime/test_arguments.py", "runtime/test_jit.py"),
+    pytest.param("language", marks=pytest.mark.slow),
+]
+CHECKED_ONLY_WHERE_DEBUGGED = "test_assert_is_checked_while_a_debugged_program_runs"
+"""The one launch that differs: an interpreted kernel checks assertions whether it is debugged or not."""
+
+
+@pytest.mark.parametrize("what", FILES)
+def test_a_kernel_gives_the_same_bits_as_python(what):
+    plugins = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")])
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "triton_interpreted"),
+            *("-p", "no:cacheprovider", f"tests/triton/{what}"),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": plugins, "EMU_INTERPRETED_EVALUATIONS": "60"},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    # Whether the tests themselves pass is their own business, without the plugin.
+    assert done.returncode in (0, 1), done.stdout[-3000:]
+    different = re.findall(r"^DIFFERENT (.*)$", done.stdout, re.MULTILINE)
+    assert [d for d in different if CHECKED_ONLY_WHERE_DEBUGGED not in d] == []
+    counts = re.findall(r"^COMPARED \w+: (\d+) of (\d+)$", done.stdout, re.MULTILINE)
+    assert len(counts) == 2
+    assert sum(int(of) for _, of in counts) > 0
