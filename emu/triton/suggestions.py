@@ -58,7 +58,9 @@ def misfit(
     lacking = [
         p.name
         for p in parameters
-        if (p in takes or p.kind is p.KEYWORD_ONLY) and p.default is p.empty and p.name not in filled
+        if (p in takes or p.kind is p.KEYWORD_ONLY)
+        and p.default is p.empty
+        and p.name not in filled
     ]
     if not lacking:
         return None

@@ -111,12 +111,6 @@ def test_a_constexpr_cannot_be_said_not_to_be_specialised() -> None:
 
 
 def test_what_is_not_there_yet_says_so() -> None:
-    with pytest.raises(NotImplementedError, match=r"aggregate \(Holder\) is not in emu yet"):
-
-        @triton.aggregate
-        class Holder:
-            pass
-
     with pytest.raises(NotImplementedError, match="TensorDescriptor is not in emu yet"):
         TensorDescriptor(np.zeros((4, 4)), [4, 4], [4, 1], [2, 2])
     with pytest.raises(NotImplementedError, match="from_tensor is not in emu yet"):

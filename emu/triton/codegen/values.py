@@ -206,7 +206,8 @@ def truth(value: tensor, single: Callable[[tensor], tensor]) -> tensor:
         if value.type.numel != 1:
             raise TypeError(
                 "Boolean value of Tensor with more than one value is ambiguous, "
-                f"but the condition is {describe(value)}"
+                f"but the condition is {describe(value)}; tl.where chooses element by element, "
+                "tl.max(x) and the like make one value of all, tl.map_elementwise calls a function with branches"
             )
         value = single(value)
     return cast_to(value, int1)

@@ -44,9 +44,11 @@ class aggregate_type(composite_type):
         return list(zip(self.kind.__aggregate_fields__, self.types, strict=True))
 
     def with_types(self, types: Sequence[base_type]) -> aggregate_type:
+        """Return the type of an instance whose fields have other types."""
         return aggregate_type(self.kind, types)
 
     def is_like(self, other: composite_type) -> bool:
+        """Return whether both are of one class."""
         return isinstance(other, aggregate_type) and other.kind is self.kind
 
     def __eq__(self, other: object) -> bool:
@@ -74,9 +76,15 @@ class _Making(type):
         kind: Any = cls
         instance = object.__new__(kind)
         object.__setattr__(instance, "_locked", False)
-        for name in ("_semantic", "_generator"):  # of Triton's own functions, which programs may write
+        for name in (
+            "_semantic",
+            "_generator",
+        ):  # of Triton's own functions, which programs may write
             kwargs.pop(name, None)
-            if isinstance(kind.__init__, FunctionType) and name in kind.__init__.__code__.co_varnames:
+            if (
+                isinstance(kind.__init__, FunctionType)
+                and name in kind.__init__.__code__.co_varnames
+            ):
                 kwargs[name] = None
         kind.__init__(instance, *args, **kwargs)
         for name in kind.__aggregate_fields__:
@@ -102,7 +110,9 @@ class aggregate_value(composite, metaclass=_Making):
         given = dict(zip(fields, args, strict=False))
         for key, value in kwargs.items():
             if key not in fields:
-                raise TypeError(f"{name}() has no field {key!r}; its fields are {', '.join(fields)}")
+                raise TypeError(
+                    f"{name}() has no field {key!r}; its fields are {', '.join(fields)}"
+                )
             if key in given:
                 raise TypeError(f"{name}() got {key!r} twice")
             given[key] = value
@@ -139,9 +149,11 @@ class aggregate_value(composite, metaclass=_Making):
     _locked: bool
 
     def parts(self) -> list[Any]:
+        """Return the values of the fields."""
         return [self.__dict__[name] for name in self.__aggregate_fields__]
 
     def with_parts(self, parts: Sequence[Any]) -> Any:
+        """Return an instance with other values, without a call of ``__init__``."""
         made = object.__new__(type(self))
         for name, part in zip(self.__aggregate_fields__, parts, strict=True):
             object.__setattr__(made, name, part)
@@ -149,7 +161,7 @@ class aggregate_value(composite, metaclass=_Making):
         return made
 
     @property
-    def type(self) -> aggregate_type:  # type: ignore[override]  # computed, not set
+    def type(self) -> aggregate_type:
         """Class and types of the fields."""
         return aggregate_type(type(self), [_type_of(v) for v in self.parts()])
 

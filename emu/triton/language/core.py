@@ -96,7 +96,6 @@ from emu.triton.language.memory import (
     atomic_max,
     atomic_min,
     atomic_or,
-    atomic_poll,
     atomic_store,
     atomic_xchg,
     atomic_xor,
@@ -107,6 +106,7 @@ from emu.triton.language.memory import (
     store,
     store_tensor_descriptor,
 )
+from emu.triton.language.polling import atomic_poll
 from emu.triton.language.reductions import (
     reduce,
 )
@@ -238,7 +238,17 @@ for _name, _value in list(globals().items()):
         globals()[_name] = _lenient(_value)
 
 _OTHERS = {
-    *("Any", "Callable", "FunctionType", "functools", "known_extreme", "ConstexprLike", "F", "Sequence", "TypeVar"),
+    *(
+        "Any",
+        "Callable",
+        "FunctionType",
+        "functools",
+        "known_extreme",
+        "ConstexprLike",
+        "F",
+        "Sequence",
+        "TypeVar",
+    ),
     *("annotations", "builtins", "unwrap"),
 }
 # By way of globals(), as type checkers take a list that is computed for an empty one.

@@ -248,9 +248,7 @@ class Lifting:
             with builder.into(after):
                 self._inside = second[-1]
                 new = emit(second[:-1])
-                kept = [
-                    builder.select(second[-1], n, o) for n, o in zip(new, second, strict=False)
-                ]
+                kept = [builder.select(second[-1], n, o) for n, o in zip(new, second, strict=False)]
                 builder.yield_(*kept, second[-1])
         finally:
             self._inside = outer
@@ -262,4 +260,3 @@ class Lifting:
                 [condition], 0, lambda a, b: [self._builder.binary(Code.OR, a, b)]
             )
         return condition
-

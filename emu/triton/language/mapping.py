@@ -81,7 +81,9 @@ def _check_results(found: Sequence[tensor], count: int) -> None:
     for i in range(0, len(found), count):
         if any(t.dtype != found[i].dtype for t in found[i : i + count]):
             said = ", ".join(str(t.dtype) for t in found[i : i + count])
-            raise TypeError(f"the {count} scalars of one result must have one dtype, but have {said}")
+            raise TypeError(
+                f"the {count} scalars of one result must have one dtype, but have {said}"
+            )
 
 
 def _unpacked(x: tensor, count: int) -> list[tensor]:

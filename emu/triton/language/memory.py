@@ -363,22 +363,6 @@ def _number(pointer: tensor, what: str) -> None:
         raise TypeError(f"{what} needs elements that are numbers, but got {pointer}")
 
 
-@member
-def atomic_poll(
-    pointer: tensor,
-    expected_value: TensorLike,
-    sem: ConstexprLike[str | None] = None,
-    scope: ConstexprLike[str | None] = None,
-    timeout_ns: ConstexprLike[int] | None = None,
-) -> tensor:
-    """Refuse: this version cannot poll memory in one operation.
-
-    Raises:
-        NotImplementedError: Always.
-    """
-    raise NotImplementedError("tl.atomic_poll is not in emu yet; loop over tl.atomic_load")
-
-
 def make_block_ptr(*arguments: object, **keywords: object) -> tensor:
     """Refuse, as in Triton 3.9.
 

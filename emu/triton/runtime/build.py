@@ -70,6 +70,7 @@ class Request:
             CompilationError: The source breaks a rule of the language.
         """
         from emu.triton.codegen.code_generator import build_module
+        from emu.triton.codegen.errors import CompilationError
 
         types = {
             name: _type(type_, self.constants.get(name))
@@ -77,7 +78,10 @@ class Request:
             if type_ != CONSTANT
         }
         constants = {n: v for n, v in self.constants.items() if self.signature[n] == CONSTANT}
-        return build_module(self.fn, types, constants, {"debug": self.debug})
+        try:
+            return build_module(self.fn, types, constants, {"debug": self.debug})
+        except CompilationError as error:
+            raise error.with_traceback(None) from error.__cause__
 
 
 def _type(spelled: TypeSpelling, constant: Any) -> base_type:

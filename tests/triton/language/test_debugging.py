@@ -98,8 +98,6 @@ def test_a_barrier_is_one_operation() -> None:
 def test_what_a_gpu_only_can_do_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="assembly of a GPU"):
         emit(lambda: tl.inline_asm_elementwise("mov", "=r", [], tl.int32, True, 1))
-    with pytest.raises(NotImplementedError, match=r"tl\.map_elementwise is not in emu yet"):
-        emit(lambda: tl.map_elementwise(abs, 1))
 
 
 def test_printing_at_run_time() -> None:

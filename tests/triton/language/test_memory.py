@@ -141,7 +141,6 @@ def test_bad_loads_and_stores_are_named() -> None:
         (NotImplementedError, "block pointers", lambda: tl.make_block_ptr(p)),
         (NotImplementedError, "block pointers", lambda: tl.advance(p, (1,))),
         (NotImplementedError, "tensor descriptors", lambda: tl.make_tensor_descriptor(p)),
-        (NotImplementedError, "atomic_poll", lambda: tl.atomic_poll(p, 1)),
     ]
     for error, said, function in cases:
         with pytest.raises(error, match=said):
