@@ -47,12 +47,14 @@ def a_dict(x, n):
 
 @triton.jit
 def imports(x, n):
+    import math  # noqa: F401 - what is refused
 
     tl.store(x, n)
 
 
 @triton.jit
 def imports_pdb(x, n):
+    import pdb  # noqa: F401, T100 - what is refused
 
     tl.store(x, n)
 
