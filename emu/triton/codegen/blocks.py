@@ -21,11 +21,11 @@ from emu.triton.codegen.values import constexpr, is_tensor, normalize
 def run(state: State, definition: ast.FunctionDef) -> Outcome:
     """Visit a function's statements, and return how it is left."""
     outcome = _block(state, definition.body, None)
-    return outcome or _leave(state, definition, constexpr(None))
+    return outcome or _leave(state, definition, constexpr(None), at_end=True)
 
 
-def _leave(state: State, node: ast.AST, value: object) -> Leave:
-    return Leave(state.builder.region, value, node, state.builder.location)
+def _leave(state: State, node: ast.AST, value: object, at_end: bool = False) -> Leave:
+    return Leave(state.builder.region, value, node, state.builder.location, at_end)
 
 
 def visit_block(state: State, body: Sequence[ast.stmt]) -> None:
@@ -104,7 +104,7 @@ def _leaving_if(state: State, node: ast.If, rest: Tail) -> Outcome | None:
         region = Region()
         with state.builder.into(region), state.inner_scope():
             outcomes.append(
-                _block(state, body, rest) or _leave(state, node, constexpr(None)),
+                _block(state, body, rest) or _leave(state, node, constexpr(None), at_end=True),
             )
         regions.append(region)
     then, other = regions

@@ -38,6 +38,7 @@ from emu.triton.codegen.values import (
     tensor,
     tuple,
     type_of,
+    undefined,
     unwrap,
 )
 from emu.triton.language.values import unflatten
@@ -194,7 +195,8 @@ def body(state: State, function: JITCallable) -> object:
     outcome = run(state, definition)
     if isinstance(outcome, Leave):
         return outcome.value
-    leaves = list(outcome.leaves())
+    every_leaf = list(outcome.leaves())
+    leaves = [leaf for leaf in every_leaf if not leaf.at_end] or every_leaf
     type_ = type_of(leaves[0].value)
     for leave in leaves[1:]:
         try:
@@ -217,7 +219,7 @@ def _settle(state: State, outcome: Outcome, type_: base_type) -> object:
     try:
         with state.builder.into(outcome.region):
             if isinstance(outcome, Leave):
-                return fit(outcome.value, type_)
+                return undefined(type_) if outcome.at_end else fit(outcome.value, type_)
             for region, side in zip(outcome.sides, (outcome.then, outcome.other), strict=True):
                 with state.builder.into(region):
                     value = _settle(state, side, type_)

@@ -57,12 +57,17 @@ class Frame:
 
 @dataclass(slots=True)
 class Leave:
-    """Exit of a function with a value; what the value needs is emitted into the region."""
+    """Exit of a function with a value; what the value needs is emitted into the region.
+
+    Without a ``return``, at the end of the function, the value is None. Where others return something, it is
+    undefined, as in Triton.
+    """
 
     region: Region
     value: object
     node: ast.AST
     location: Location | None
+    at_end: bool = False
 
 
 @dataclass(slots=True)

@@ -51,6 +51,14 @@ class aggregate_type(composite_type):
         """Return whether both are of one class."""
         return isinstance(other, aggregate_type) and other.kind is self.kind
 
+    def made_of(self, parts: Sequence[Any]) -> Any:
+        """Return an instance with these values, without a call of ``__init__``."""
+        made = object.__new__(self.kind)
+        for name, part in zip(self.kind.__aggregate_fields__, parts, strict=True):
+            object.__setattr__(made, name, part)
+        object.__setattr__(made, "_locked", True)
+        return made
+
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, aggregate_type)
@@ -154,11 +162,7 @@ class aggregate_value(composite, metaclass=_Making):
 
     def with_parts(self, parts: Sequence[Any]) -> Any:
         """Return an instance with other values, without a call of ``__init__``."""
-        made = object.__new__(type(self))
-        for name, part in zip(self.__aggregate_fields__, parts, strict=True):
-            object.__setattr__(made, name, part)
-        object.__setattr__(made, "_locked", True)
-        return made
+        return self.type.made_of(parts)
 
     @property
     def type(self) -> aggregate_type:
