@@ -21,8 +21,8 @@ from emu.triton.language.shapes import (
     checked_axis,
     wrapped,
 )
-from emu.triton.language.types import dtype as _dtype
 from emu.triton.language.types import bfloat16, float32, int1, int32
+from emu.triton.language.types import dtype as _dtype
 from emu.triton.language.values import TensorLike, TensorTuple, member, tensor, tuple
 
 

@@ -59,3 +59,30 @@ def test_what_follows_a_return_is_not_visited(launch):
     out = ints(0)
     launch(dead_code, out, 1)
     assert out[0] == 1
+
+
+@jit
+def pair_or_nothing(x, n):
+    if n > 3:
+        return x, tl.arange(0, 4) + n
+
+
+@jit
+def known_or_nothing(x, KEEP: tl.constexpr):
+    if KEEP:
+        return x
+
+
+@jit
+def takes_what_is_returned(x, n, out):
+    a, b = pair_or_nothing(x, n)
+    known_or_nothing(n, False)
+    if n > 3:
+        tl.store(a + tl.arange(0, 4), b + known_or_nothing(n, True))
+
+
+@pytest.mark.parametrize("n", [2, 7])
+def test_a_function_that_returns_nothing_on_one_side_gives_anything_there(launch, n):
+    out = ints(*[-1] * 4)
+    launch(takes_what_is_returned, out, n, out)
+    assert out.tolist() == ([14, 15, 16, 17] if n == 7 else [-1] * 4)

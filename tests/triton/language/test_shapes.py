@@ -135,3 +135,8 @@ def test_bad_shapes_are_named() -> None:
     for error, said, function in cases:
         with pytest.raises(error, match=said):
             emit(function)
+
+
+def test_whole_axes_of_a_scalar_name_nothing() -> None:
+    got = evaluate(lambda x: tl.sum(x)[None, None, :] + 0, np.arange(4, dtype=np.int32))
+    np.testing.assert_array_equal(got, [[6]])
