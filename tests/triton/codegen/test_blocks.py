@@ -1,5 +1,7 @@
 """Functions that are left early: by branches, in unrolled loops, before dead code."""
 
+import runpy
+
 import pytest
 from triton_kernels import ints
 
@@ -181,8 +183,7 @@ def test_code_does_not_double_with_each_branch_that_may_return(tmp_path):
         lines += ["    tl.store(x, s)\n"]
         file = tmp_path / f"kernel_{count}.py"
         file.write_text("".join(lines))
-        space = {}
-        exec(compile(file.read_text(), str(file), "exec"), space)
+        space = runpy.run_path(str(file))
         module = build_module(jit(space["kernel"]), {"x": "*i32", "n": "i32"})
         sizes.append(sum(1 for _ in module.kernel.body.walk()))
     assert sizes[2] - sizes[1] <= 2 * (sizes[1] - sizes[0]) + 64
