@@ -305,6 +305,23 @@ class Heap:
                 if groups[index] == group and keys[index].startswith(start)
             ]
 
+    def find_span(self, address: int) -> tuple[int, int] | None:
+        """Return the first address of the allocation that an address lies in, and the one behind it.
+
+        None if the address is not in symmetric memory. Between allocations the span is empty.
+        """
+        layout, at = self.segment.layout, address - self.segment.address - self.segment.layout.heaps
+        if not 0 <= at < layout.stride * layout.n_pes:
+            return None
+        heap, offset = address - at % layout.stride, at % layout.stride
+        with self.table_lock():
+            for index in self._table.used():
+                entry = self._table.entries[index]
+                start, nbytes = int(entry["offset"]), int(entry["nbytes"])
+                if start <= offset < start + nbytes:
+                    return heap + start, heap + start + nbytes
+        return address, address
+
     def entry(self, index: int) -> tuple[int, tuple[int, ...], np.dtype[np.generic], str, str]:
         """Return (offset, shape, dtype, key, name) of an allocation."""
         entry = self._table.entries[index]

@@ -33,7 +33,7 @@ from emu.comm.world import linked
 from emu.comm.world.world import World
 from emu.kernels import matmul
 from emu.kernels.core.address import check_array_layout
-from emu.kernels.core.jit import NotStoredError, only_stored
+from emu.kernels.core.jit import NotStoredError, load_stored_entries, only_stored
 from emu.kernels.stream import stream_bytes, stream_bytes_twice
 from emu.kernels.strided.access_plan import add_plan, copy_plan
 
@@ -52,6 +52,7 @@ def load() -> None:
     """Call every communication kernel that is in the cache of compiled code."""
     occupy_descriptor()
     check_array_layout()
+    load_stored_entries()
     with only_stored(), contextlib.suppress(NotStoredError), _world() as world:
         for step in _alone(world):
             with contextlib.suppress(NotStoredError):

@@ -154,6 +154,28 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="which PE gets standard input; all: each gets a copy (default: %(default)s)",
     )
     run.add_argument(
+        "--interpret",
+        action="store_true",
+        help="execute the kernels of Triton as Python, statement by statement, so that breakpoint() and print "
+        "work in them",
+    )
+    run.add_argument(
+        "--program",
+        metavar="X[,Y[,Z]]",
+        help="with --interpret: run this one program of each grid alone",
+    )
+    run.add_argument(
+        "--check",
+        choices=("bounds", "bounds:all"),
+        help="bounds: stop at the first address of a Triton kernel that is outside of its tensor's memory; "
+        "bounds:all: leave such lanes out, and report all of them (default: EMU_CHECK)",
+    )
+    run.add_argument(
+        "--poison",
+        action="store_true",
+        help="fill new symmetric memory with NaN, or 0xA5 in every byte, instead of zeros",
+    )
+    run.add_argument(
         "-m",
         dest="module",
         nargs=argparse.REMAINDER,
@@ -387,6 +409,10 @@ def _run(options: argparse.Namespace) -> int:
             link=options.link,
             devices=devices,
             stdin=options.stdin,
+            interpret=options.interpret,
+            program=options.program,
+            check=options.check,
+            poison=options.poison,
         )
         if options.module:
             run_module(options.module[0], options.module[1:], how)

@@ -1,12 +1,15 @@
 """Formats of elements in Triton's language: the one table of which all others here are views.
 
 The facts of a format are those of the kernels' descriptor, and its kind is that of the tile IR's dtype. Three
-8-bit floats are in neither: programs may name them and read their facts, but not compute with them.
+8-bit floats are in neither: their elements are bytes there, which ``language.small_floats`` converts.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+import ml_dtypes
+import numpy as np
 
 from emu.kernels.core.dtype_table import ALL
 from emu.tile import types as tile
@@ -22,7 +25,8 @@ class Format(NamedTuple):
         bits: Width; 1 for ``int1``, whose elements take a byte in memory.
         mantissa: Stored bits of the mantissa; 0 for integers.
         bias: Bias of the exponent; 0 for integers.
-        element: The tile IR's dtype; None for a format without arithmetic.
+        element: The tile IR's dtype; None for a format that it does not have.
+        numpy: The dtype of arrays; None for a format that NumPy and ml_dtypes don't have.
     """
 
     name: str
@@ -32,6 +36,12 @@ class Format(NamedTuple):
     mantissa: int = 0
     bias: int = 0
     element: tile.DType | None = None
+    numpy: np.dtype[np.generic] | None = None
+
+    @property
+    def stored(self) -> tile.DType:
+        """The tile IR's dtype of its elements: a byte where it has none of its own."""
+        return self.element or tile.U8
 
     @property
     def is_float(self) -> bool:
@@ -52,12 +62,15 @@ _DESCRIPTORS = {descriptor.numpy: descriptor for descriptor in ALL}
 def _computed(element: tile.DType) -> Format:
     known = _DESCRIPTORS[element.numpy]
     spelling = known.triton if element.is_float else element.name
-    facts = (known.mantissa, known.bias, element)
+    facts = (known.mantissa, known.bias, element, element.numpy)
     return Format(known.triton, spelling, element.kind, element.bits, *facts)
 
 
-def _without_arithmetic(name: str, mantissa: int, bias: int) -> Format:
-    return Format(name, name, tile.Kind.FLOAT, 8, mantissa, bias)
+def _as_bytes(
+    name: str, mantissa: int, bias: int, scalar: type[np.generic] | None = None
+) -> Format:
+    numpy = None if scalar is None else np.dtype(scalar)
+    return Format(name, name, tile.Kind.FLOAT, 8, mantissa, bias, None, numpy)
 
 
 _INTEGERS = (
@@ -68,11 +81,11 @@ _INTEGERS = (
 # The order of the floats is that of Triton's `dtype.FP_TYPES`.
 FORMATS: tuple[Format, ...] = (
     *map(_computed, _INTEGERS),
-    _without_arithmetic("fp8e4b15", 3, 15),
+    _as_bytes("fp8e4b15", 3, 15),
     _computed(tile.F8E4M3FN),
-    _without_arithmetic("fp8e4b8", 3, 8),
+    _as_bytes("fp8e4b8", 3, 8, ml_dtypes.float8_e4m3fnuz),
     _computed(tile.F8E5M2),
-    _without_arithmetic("fp8e5b16", 2, 16),
+    _as_bytes("fp8e5b16", 2, 16, ml_dtypes.float8_e5m2fnuz),
     _computed(tile.F16),
     _computed(tile.BF16),
     _computed(tile.F32),

@@ -444,7 +444,19 @@ def entry_when_called(function: Dispatcher, integers: int) -> EntryPoint:
         _replace_everywhere(late, found)
         return found(*arguments)
 
+    _late_entries.append((late, function, integers))
     return late
+
+
+_late_entries: list[tuple[EntryPoint, Dispatcher, int]] = []
+"""What :func:`entry_when_called` has returned, with its arguments."""
+
+
+def load_stored_entries() -> None:
+    """Load now what :func:`entry_when_called` would load later, of the kernels that are in the cache."""
+    for late, function, integers in _late_entries:
+        if is_stored(function, entry_signature(integers)):
+            _replace_everywhere(late, entry(function, integers))
 
 
 def _replace_everywhere(late: EntryPoint, found: EntryPoint) -> None:

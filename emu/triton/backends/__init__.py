@@ -3,6 +3,28 @@
 Internal: names may change in any release.
 """
 
-from emu.triton.backends import cpu, reference
+from dataclasses import dataclass
 
-__all__ = ["cpu", "reference"]
+from emu.triton.backends import cpu, reference
+from emu.triton.backends.compiler import BaseBackend, HostBackend
+from emu.triton.backends.driver import DriverBase
+from emu.triton.runtime.driver import Driver
+
+__all__ = ["Backend", "BaseBackend", "DriverBase", "backends", "cpu", "reference"]
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A compiler and its driver, as programs find them in :data:`backends`.
+
+    Attributes:
+        compiler: Class of the compiler.
+        driver: Class of the driver; ``driver.is_active()`` is always true.
+    """
+
+    compiler: type[BaseBackend]
+    driver: type[Driver]
+
+
+backends = {"emu": Backend(HostBackend, Driver)}
+"""The one back end, by name."""

@@ -183,7 +183,7 @@ class State:
         )
         if allowed:
             return value
-        if self.frame.defaults or knobs.allows_plain_globals():
+        if self.frame.defaults or knobs.compilation.allow_non_constexpr_globals:
             return normalize(value)
         raise NameError(
             f"Cannot access global variable {name} from within @jit'ed function. Triton kernels can "

@@ -198,7 +198,7 @@ def undefined(type_: base_type) -> object:
     if isinstance(type_, tuple_type):
         return tuple([undefined(t) for t in type_], type_)
     if isinstance(type_, composite_type):
-        return type_.made_of([undefined(t) for t in type_.types])
+        return type_.make([undefined(t) for t in type_.types])
     if not isinstance(type_, dtype):
         return constexpr(getattr(type_, "value", None))
     scalar = type_.scalar

@@ -3,19 +3,32 @@
 Internal: names may change in any release.
 """
 
+from emu.triton.compiler.compiler import (
+    ASTSource,
+    CompiledKernel,
+    GPUTarget,
+    IRSource,
+    LazyDict,
+    compile,
+    make_backend,
+    max_shared_mem,
+)
 from emu.triton.compiler.errors import (
     CompilationError,
     CompileTimeAssertionFailure,
     UnsupportedLanguageConstruct,
 )
-from emu.triton.runtime.ahead import ASTSource, compile
-from emu.triton.runtime.compiled import CompiledKernel
 
 __all__ = [
     "ASTSource",
     "CompilationError",
     "CompileTimeAssertionFailure",
     "CompiledKernel",
+    "GPUTarget",
+    "IRSource",
+    "LazyDict",
     "UnsupportedLanguageConstruct",
     "compile",
+    "make_backend",
+    "max_shared_mem",
 ]

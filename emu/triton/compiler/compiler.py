@@ -1,13 +1,42 @@
 """Compiling ahead of a launch, where programs look for it."""
 
+from typing import NoReturn
+
 from emu.triton.runtime.ahead import ASTSource, compile
-from emu.triton.runtime.cache import sources_digest
+from emu.triton.runtime.cache import triton_key
 from emu.triton.runtime.compiled import CompiledKernel
-from emu.triton.runtime.driver import GPUTarget
+from emu.triton.runtime.compiled import LaunchMetadata as LazyDict
+from emu.triton.runtime.described_backends import make_backend
+from emu.triton.runtime.driver import SHARED_BYTES_PER_CORE, GPUTarget
 
-__all__ = ["ASTSource", "CompiledKernel", "GPUTarget", "compile", "triton_key"]
+__all__ = [
+    "ASTSource",
+    "CompiledKernel",
+    "GPUTarget",
+    "IRSource",
+    "LazyDict",
+    "compile",
+    "make_backend",
+    "max_shared_mem",
+    "triton_key",
+]
 
 
-def triton_key() -> str:
-    """Return a text that identifies this compiler; torch uses it in the keys of its caches."""
-    return f"emu-{sources_digest()}"
+class IRSource:
+    """Text of an intermediate representation of Triton's; emu cannot compile it, as it has another one.
+
+    Raises:
+        NotImplementedError: Always.
+    """
+
+    def __init__(self, path: object, context: object = None, backend: object = None) -> NoReturn:
+        del context, backend
+        raise NotImplementedError(
+            f"{path!s:.200}: emu has no MLIR and cannot compile it; give triton.compile an ASTSource of the kernel"
+        )
+
+
+def max_shared_mem(device: object = None) -> int:
+    """Return the size of shared memory that programs may count on, in bytes; kernels here use none."""
+    del device
+    return SHARED_BYTES_PER_CORE

@@ -20,7 +20,8 @@ for _name, _value in vars(core).items():
 
 _ONLY_IN_CORE = {
     *("CONSTEXPR_0", "builtin", "builtin_max", "builtin_min", "is_builtin", "slice_type"),
-    "validate_block_shape",
+    *("extern", "extern_elementwise", "validate_block_shape"),
+    *("tensor_descriptor_base", "tensor_descriptor_base_type"),
 }
 for _name in _ONLY_IN_CORE:
     del globals()[_name]

@@ -51,7 +51,7 @@ class aggregate_type(composite_type):
         """Return whether both are of one class."""
         return isinstance(other, aggregate_type) and other.kind is self.kind
 
-    def made_of(self, parts: Sequence[Any]) -> Any:
+    def make(self, parts: Sequence[Any]) -> Any:
         """Return an instance with these values, without a call of ``__init__``."""
         made = object.__new__(self.kind)
         for name, part in zip(self.kind.__aggregate_fields__, parts, strict=True):
@@ -162,7 +162,7 @@ class aggregate_value(composite, metaclass=_Making):
 
     def with_parts(self, parts: Sequence[Any]) -> Any:
         """Return an instance with other values, without a call of ``__init__``."""
-        return self.type.made_of(parts)
+        return self.type.make(parts)
 
     @property
     def type(self) -> aggregate_type:

@@ -11,7 +11,14 @@ from typing import Any, TypeGuard
 from emu.tile.ops import Code
 from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder
-from emu.triton.language.conversion import bitcast_to, cast_to, constant, is_number, to_tensor
+from emu.triton.language.conversion import (
+    bitcast_to,
+    cast_to,
+    computed,
+    constant,
+    is_number,
+    to_tensor,
+)
 from emu.triton.language.promotion import computation_type, scalar_dtype
 from emu.triton.language.shapes import broadcast_tensors
 from emu.triton.language.types import (
@@ -137,7 +144,10 @@ def promoted_all(what: str, *operands: TensorLike) -> tuple[tensor, ...]:
 
 
 def _binary(code: Code, a: tensor, b: tensor, **attributes: bool) -> tensor:
-    return tensor(builder().binary(code, a.handle, b.handle, **attributes), a.type)
+    # The floats that the IR holds as bytes are computed in fp32, as all narrow floats are, and rounded back.
+    left, right = computed(a), computed(b)
+    result = tensor(builder().binary(code, left.handle, right.handle, **attributes), left.type)
+    return cast_to(result, a.dtype)
 
 
 def _is_pointer(x: object) -> TypeGuard[tensor]:
@@ -296,7 +306,9 @@ def fma(x: TensorLike, y: TensorLike, z: TensorLike) -> tensor:
     a, b, c = promoted_all("multiply and add", x, y, z)
     if not a.dtype.is_floating():
         raise TypeError(f"fma needs floating-point operands, but got {a}, {b} and {c}")
-    return tensor(builder().fma(a.handle, b.handle, c.handle), a.type)
+    first, second, third = computed(a), computed(b), computed(c)
+    handle = builder().fma(first.handle, second.handle, third.handle)
+    return cast_to(tensor(handle, first.type), a.dtype)
 
 
 @operation
@@ -310,7 +322,8 @@ def minus(x: tensor) -> tensor:
         raise TypeError(f"cannot negate {x}")
     if x.dtype.is_bool():
         return x  # -1 is 1 in one bit
-    return tensor(builder().unary(Code.NEG, x.handle), x.type)
+    value = computed(x)
+    return cast_to(tensor(builder().unary(Code.NEG, value.handle), value.type), x.dtype)
 
 
 @operation
@@ -388,7 +401,7 @@ def _compared(code: Code, x: TensorLike, y: TensorLike) -> tensor:
             raise _invalid("compare", x, y)
         a, b = broadcast_tensors(x, y)
     else:
-        a, b = promoted("compare", x, y)
+        a, b = map(computed, promoted("compare", x, y))
     handle = builder().compare(code, a.handle, b.handle)
     return tensor(handle, a.type.with_element_ty(int1))
 

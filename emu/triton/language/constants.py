@@ -54,7 +54,7 @@ class composite_type(base_type):
         """Return whether values of both types are of one class."""
         raise NotImplementedError
 
-    def made_of(self, parts: Sequence[Any]) -> Any:
+    def make(self, parts: Sequence[Any]) -> Any:
         """Return a value of the class that consists of these parts."""
         raise NotImplementedError
 

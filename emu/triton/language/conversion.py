@@ -7,11 +7,14 @@ import numbers
 import ml_dtypes
 import numpy as np
 
+from emu.tile import ir
 from emu.tile import types as tile
+from emu.tile.ops import Code
 from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder
 from emu.triton.language.promotion import scalar_dtype
-from emu.triton.language.types import dtype, int1, int8, int64, pointer_type
+from emu.triton.language.small_floats import ENCODINGS, code_of, decode, encode
+from emu.triton.language.types import dtype, float32, int1, int8, int64, pointer_type
 from emu.triton.language.values import Scalar, TensorLike, member, tensor
 
 _ROUNDINGS = (None, "rtne", "rtz")
@@ -46,12 +49,14 @@ def _rounded(value: float, to: dtype) -> float:
 
 
 def literal(value: Scalar, to: dtype) -> bool | int | float:
-    """Return the value that a dtype has for a Python number.
+    """Return the value that a dtype has for a Python number; of a float held as bytes its code.
 
     Raises:
         TypeError: A float was given for an integer dtype.
         ValueError: An integer is out of the dtype's range.
     """
+    if to.name in ENCODINGS:
+        return code_of(float(value), ENCODINGS[to.name])
     if to.is_floating():
         return _rounded(float(value), to)
     if to.is_bool():
@@ -103,7 +108,9 @@ def cast(
     Args:
         input: A tensor or number.
         dtype: The dtype, or a pointer type; of a block type the element's.
-        fp_downcast_rounding: ``"rtne"`` or ``"rtz"``; only from a float to a narrower one.
+        fp_downcast_rounding: ``"rtne"`` or ``"rtz"``; only from a float to a narrower one. What is too large for
+            an 8-bit float becomes its largest number of that sign, infinity too; NaN stays NaN where the
+            dtype has one. With ``"rtz"`` float8e5 keeps infinities.
         bitcast: Read the same bits; both must be of one width.
 
     Raises:
@@ -120,7 +127,7 @@ def cast(
 
 
 def cast_to(x: tensor, to: dtype, rounding: str | None = None) -> tensor:
-    """Convert a tensor's values."""
+    """Convert a tensor's values; ``rounding`` as in :func:`cast`."""
     source, to = x.dtype, to.scalar
     if source == to:
         return x
@@ -140,10 +147,39 @@ def cast_to(x: tensor, to: dtype, rounding: str | None = None) -> tensor:
     from_narrow = to.is_ptr() and source.is_int() and source.int_bitwidth < 64
     if from_narrow or (source.is_ptr() and to.is_bool()):
         x = cast_to(x, int64)
+    handle = _converted(x.handle, source, to, rounding or "rtne")
+    return tensor(handle, x.type.with_element_ty(to))
+
+
+def _converted(handle: ir.Value, source: dtype, to: dtype, rounding: str) -> ir.Value:
+    if source.name in ENCODINGS:
+        handle = decode(handle, ENCODINGS[source.name])
+    if to.name in ENCODINGS:
+        return encode(handle, ENCODINGS[to.name], rounding)
     element = to.to_ir()
     assert isinstance(element, tile.DType | tile.Pointer)
-    handle = builder().cast(x.handle, element, rounding or "rtne")
-    return tensor(handle, x.type.with_element_ty(to))
+    if to.is_fp8() and not (rounding == "rtz" and to.name == "fp8e5"):
+        handle = _saturated(handle, element)
+    return builder().cast(handle, element, rounding)
+
+
+def _saturated(handle: ir.Value, element: tile.ScalarType) -> ir.Value:
+    """Bring what is beyond the largest number of a dtype to it; NaN stays."""
+    assert isinstance(element, tile.DType)
+    emit, largest = builder(), float(ml_dtypes.finfo(element.numpy).max)
+    if (
+        tile.dtype_of(handle.type).bits == 8
+    ):  # of another 8-bit float, which may not hold the number
+        handle = emit.cast(handle, tile.F32)
+    for code, limit in ((Code.MIN, largest), (Code.MAX, -largest)):
+        bound = emit.constant(limit, handle.type)
+        handle = emit.binary(code, handle, bound, propagate_nan=True)
+    return handle
+
+
+def computed(x: tensor) -> tensor:
+    """Return floats that the tile IR holds as bytes in fp32, others as they are."""
+    return cast_to(x, float32) if x.dtype.name in ENCODINGS else x
 
 
 def _check_conversion(source: dtype, to: dtype) -> None:

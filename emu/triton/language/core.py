@@ -29,6 +29,10 @@ from emu.triton.language.arithmetic import (
     sub,
     where,
 )
+from emu.triton.language.block_pointers import (
+    advance,
+    make_block_ptr,
+)
 from emu.triton.language.constants import (
     ConstexprLike,
     base_type,
@@ -61,6 +65,18 @@ from emu.triton.language.debugging import (
     static_assert,
     static_print,
 )
+from emu.triton.language.descriptors import (
+    load_tensor_descriptor,
+    make_tensor_descriptor,
+    store_tensor_descriptor,
+    tensor_descriptor,
+    tensor_descriptor_base,
+    tensor_descriptor_base_type,
+    tensor_descriptor_type,
+)
+from emu.triton.language.external import (
+    extern_elementwise,
+)
 from emu.triton.language.iteration import (
     condition,
     range,
@@ -68,7 +84,6 @@ from emu.triton.language.iteration import (
 )
 from emu.triton.language.linear import (
     dot,
-    dot_scaled,
 )
 from emu.triton.language.mapping import map_elementwise
 from emu.triton.language.mathematics import (
@@ -88,7 +103,6 @@ from emu.triton.language.mathematics import (
     umulhi,
 )
 from emu.triton.language.memory import (
-    advance,
     atomic_add,
     atomic_and,
     atomic_cas,
@@ -100,16 +114,13 @@ from emu.triton.language.memory import (
     atomic_xchg,
     atomic_xor,
     load,
-    load_tensor_descriptor,
-    make_block_ptr,
-    make_tensor_descriptor,
     store,
-    store_tensor_descriptor,
 )
 from emu.triton.language.polling import atomic_poll
 from emu.triton.language.reductions import (
     reduce,
 )
+from emu.triton.language.scaled_products import dot_scaled
 from emu.triton.language.scans import (
     associative_scan,
     histogram,
@@ -183,6 +194,11 @@ def builtin(fn: F) -> F:
     """Mark a function as one of the language; programs decorate their own with it."""
     fn.__triton_builtin__ = True  # type: ignore[attr-defined]  # functions take any
     return fn
+
+
+def extern(fn: F) -> F:
+    """Mark a function of a device library, which programs write around :func:`extern_elementwise`."""
+    return builtin(fn)
 
 
 def _folded(

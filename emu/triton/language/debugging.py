@@ -8,7 +8,7 @@ from typing import TypeVar
 from emu.triton.language.arithmetic import logical_or, not_
 from emu.triton.language.constants import ConstexprLike, unwrap, unwrap_sequence
 from emu.triton.language.context import builder, current
-from emu.triton.language.conversion import cast_to, to_tensor
+from emu.triton.language.conversion import cast_to, computed, to_tensor
 from emu.triton.language.types import int1
 from emu.triton.language.values import ShapeLike, TensorLike, tensor
 
@@ -91,7 +91,7 @@ def device_print(
         text = text.rstrip(" ").removesuffix(":") + ": "
     if len(text) > 2 and not text.startswith(" "):
         text = " " + text
-    builder().print_(text, [to_tensor(a).handle for a in args], bool(unwrap(hex)))
+    builder().print_(text, [computed(to_tensor(a)).handle for a in args], bool(unwrap(hex)))
 
 
 def debug_barrier() -> None:

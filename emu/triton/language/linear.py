@@ -140,12 +140,3 @@ def _multiplied(a: tensor, b: tensor, c: tensor, shape: tuple[int, ...]) -> tens
     if a.dtype != b.dtype:  # two kinds of fp8: fp16 holds the values of both
         left, right = (builder().cast(h, tile.F16) for h in (left, right))
     return reshape(wrapped(builder().dot(left, right, c.handle), c.dtype), shape)
-
-
-def dot_scaled(*arguments: object, **keywords: object) -> tensor:
-    """Refuse: this version has no products of scaled (microscaling) formats.
-
-    Raises:
-        NotImplementedError: Always.
-    """
-    raise NotImplementedError("tl.dot_scaled is not in emu yet; scale the operands and use tl.dot")

@@ -7,7 +7,7 @@ from typing import Any
 from emu.tile.ops import Code
 from emu.triton.language.arithmetic import integer_operation
 from emu.triton.language.context import builder
-from emu.triton.language.conversion import to_tensor
+from emu.triton.language.conversion import cast_to, computed, to_tensor
 from emu.triton.language.values import TensorLike, member, tensor
 
 SINGLE_DOUBLE = ("fp32", "fp64")
@@ -109,7 +109,9 @@ def abs(x: TensorLike) -> tensor:
     if value.dtype.is_ptr():
         raise TypeError(f"abs needs numbers, but got {value}")
     # ABS would take the highest bit of an unsigned integer for a sign.
-    return value if value.dtype.is_int_unsigned() else unary(Code.ABS, value)
+    if value.dtype.is_int_unsigned():
+        return value
+    return cast_to(unary(Code.ABS, computed(value)), value.dtype)
 
 
 def umulhi(x: TensorLike, y: TensorLike) -> tensor:

@@ -8,7 +8,7 @@ from typing import Any
 from emu.kernels.core.messages import shown
 from emu.triton import knobs
 from emu.triton.language.types import TypeSpelling
-from emu.triton.runtime import checks
+from emu.triton.runtime import checks, hooks
 from emu.triton.runtime import options as launch_options
 from emu.triton.runtime.arguments import CONSTANT
 from emu.triton.runtime.build import Request, build
@@ -105,4 +105,7 @@ def compile(
         launch_options.backend_of(given),
         given.get("enable_fp_fusion") is True,
     )
-    return CompiledKernel(build(request), given)
+    made = build(request)
+    kernel = CompiledKernel(made, given)
+    hooks.tell_listener(made, kernel, src)
+    return kernel

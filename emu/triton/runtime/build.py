@@ -9,13 +9,17 @@ one launch. None of them is called a program: ``program_id`` numbers the instanc
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from emu.tile.ir import Module
+from emu.triton import knobs
+from emu.triton.knob_values import CompileTimes
 from emu.triton.language.constants import base_type
 from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import backends, cache
@@ -23,6 +27,9 @@ from emu.triton.runtime.arguments import CONSTANT, Key, constant_key
 from emu.triton.runtime.backends import Executable
 from emu.triton.runtime.stores import stored_arguments
 from emu.triton.source import JITCallable
+
+if TYPE_CHECKING:
+    from emu.tile.passes.check_bounds import Access
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,7 @@ class Request:
         debug: Whether assertions are checked.
         backend: Name of the backend, ``"cpu"`` or ``"reference"`` unless others are registered.
         contract: Whether ``a * b + c`` may be rounded once.
+        check: What the kernel checks as it runs: None, or one of ``checks.bounds.MODES``.
     """
 
     fn: JITCallable
@@ -44,11 +52,13 @@ class Request:
     debug: bool
     backend: str
     contract: bool = False
+    check: str | None = None
 
     def key(self) -> Key:
         """Return a key of the request among those of one function, in this process."""
         constants = tuple((n, constant_key(v)) for n, v in self.constants.items())
-        return tuple(self.signature.items()), constants, self.debug, self.backend, self.contract
+        how = self.debug, self.backend, self.contract, self.check
+        return tuple(self.signature.items()), constants, *how
 
     def digest(self) -> str | None:
         """Return the key of the request on disk; None if a constant has no lasting spelling."""
@@ -60,7 +70,16 @@ class Request:
             spelled.append(f"{name}={text}")
         fn = (self.fn.cache_key, self.fn.__name__)
         made_by = self.backend, backends.find(self.backend).target()
-        parts = (*made_by, *fn, self.signature, spelled, self.debug, self.contract)
+        parts: tuple[object, ...] = (
+            *made_by,
+            *fn,
+            self.signature,
+            spelled,
+            self.debug,
+            self.contract,
+        )
+        if self.check is not None:
+            parts = (*parts, self.check)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
 
     def module(self) -> Module:
@@ -116,15 +135,24 @@ class Build:
         executable: Runs the kernel.
         stores: For each argument of the executable, whether it may be written through.
         from_disk: Whether another process had compiled it.
+        times: How long that took; of one from disk, the first is the time of loading.
+        accesses: Accesses that a checked kernel reports by number.
     """
 
     def __init__(
-        self, request: Request, executable: Executable, stores: list[bool], from_disk: bool
+        self,
+        request: Request,
+        executable: Executable,
+        stores: list[bool],
+        from_disk: bool,
+        accesses: tuple[Access, ...] = (),
     ) -> None:
+        self.times = CompileTimes(0, [], 0)
         self.request = request
         self.executable = executable
         self.stores = stores
         self.from_disk = from_disk
+        self.accesses = accesses
 
     @functools.cached_property
     def texts(self) -> Mapping[str, str]:
@@ -139,19 +167,34 @@ def build(request: Request) -> Build:
         CompilationError: The source breaks a rule of the language.
     """
     backend = backends.find(request.backend)
+    begin = time.perf_counter_ns()
     digest = request.digest() if backend.is_stored else None
     if digest is None:
         return _compile(request)
-    found = _load(request, digest)
+    found = None if knobs.compilation.always_compile else _load(request, digest)
     if found is not None:
+        found.times = CompileTimes(_microseconds(begin), [], 0)
         return found
     with cache.alone(digest):
-        found = _load(request, digest)
+        found = None if knobs.compilation.always_compile else _load(request, digest)
         if found is not None:
+            found.times = CompileTimes(_microseconds(begin), [], 0)
             return found
         made = _compile(request)
-        cache.save(digest, {"stores": made.stores}, backend.to_bytes(made.executable))
+        begin = time.perf_counter_ns()
+        kept: dict[str, object] = {"stores": made.stores}
+        if request.check is not None:
+            from emu.triton.runtime import bounds
+
+            kept["accesses"] = bounds.to_json(made.accesses)
+        cache.save(digest, kept, backend.to_bytes(made.executable))
+        made.times = dataclasses.replace(made.times, store_results=_microseconds(begin))
         return made
+
+
+def _microseconds(begin: int) -> int:
+    """Return the time since a reading of the clock; at least 1."""
+    return max(1, (time.perf_counter_ns() - begin) // 1000)
 
 
 def _load(request: Request, digest: str) -> Build | None:
@@ -160,14 +203,29 @@ def _load(request: Request, digest: str) -> Build | None:
         return None
     facts, code = entry
     executable = backends.find(request.backend).from_bytes(code)
-    return Build(request, executable, facts["stores"], from_disk=True)
+    accesses: tuple[Access, ...] = ()
+    if request.check is not None:
+        from emu.triton.runtime import bounds
+
+        accesses = bounds.from_json(facts["accesses"])
+    return Build(request, executable, facts["stores"], from_disk=True, accesses=accesses)
 
 
 def _compile(request: Request) -> Build:
+    begin = time.perf_counter_ns()
     module = request.module()
     stores = stored_arguments(module)  # the compiler may rewrite the module
+    accesses: tuple[Access, ...] = ()
+    if request.check is not None:
+        from emu.triton.runtime import bounds
+
+        module, accesses = bounds.instrument(module, request.check)
+    front_end = _microseconds(begin)
+    begin = time.perf_counter_ns()
     executable = backends.find(request.backend).compile(module, request.contract)
-    return Build(request, executable, stores, False)
+    made = Build(request, executable, stores, False, accesses)
+    made.times = CompileTimes(front_end, [(request.backend, _microseconds(begin))], 0)
+    return made
 
 
 class Texts(dict[str, str]):

@@ -21,6 +21,35 @@ from typing import Any
 
 from emu.kernels.core import cache_files, cache_folder
 from emu.kernels.core.cache_files import UNUSED_AFTER_S, remove_unused_folders, source_digest
+from emu.triton.runtime.cache_managers import (
+    CacheManager,
+    FileCacheManager,
+    RedisRemoteCacheBackend,
+    RemoteCacheBackend,
+    RemoteCacheManager,
+    get_cache_manager,
+    get_dump_manager,
+    get_override_manager,
+)
+
+__all__ = [
+    "CacheManager",
+    "FileCacheManager",
+    "RedisRemoteCacheBackend",
+    "RemoteCacheBackend",
+    "RemoteCacheManager",
+    "alone",
+    "folder",
+    "get_cache_manager",
+    "get_dump_manager",
+    "get_override_manager",
+    "load",
+    "read",
+    "save",
+    "sources_digest",
+    "triton_key",
+    "write",
+]
 
 _DAY_S = 24 * 3600.0
 _SWEPT = "swept"
@@ -37,6 +66,11 @@ def sources_digest() -> str:
 
     versions = f"{llvmlite.__version__} {np.__version__}"
     return source_digest(Path(__file__).parents[2], ("tile", "triton"), versions)
+
+
+def triton_key() -> str:
+    """Return a text that identifies this compiler; torch uses it in the keys of its caches."""
+    return f"emu-{sources_digest()}"
 
 
 def folder() -> Path:

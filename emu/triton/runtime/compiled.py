@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from emu.triton import knobs
 from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import options
-from emu.triton.runtime.arguments import CONSTANT, Packed, describe, torch_guard
-from emu.triton.runtime.backends import Launch
+from emu.triton.runtime.arguments import CONSTANT, Packed, describe, torch_guard, width
+from emu.triton.runtime.backends import Executable, Launch
 from emu.triton.runtime.build import Build
 from emu.triton.runtime.driver import WARP_SIZE, driver
 from emu.triton.runtime.launcher import extents
+
+if TYPE_CHECKING:
+    from emu.triton.runtime.bounds import BoundsChecker
 
 REGISTERS = 32
 SHARED_BYTES = 1024
@@ -34,25 +38,25 @@ class CompiledKernel:
         n_max_threads: 1024.
         hash: Digest of all that the code depends on.
         src: The function, its signature and constants.
-        run: ``run(x, y, z, packed values)``.
+        run: ``run(x, y, z, packed values[, arguments by name])``.
+        module: The executable, once the kernel was launched or ``_init_handles()`` called; else None.
+        function: The same.
+        metadata_group: Paths of the kernel's files by name: none.
     """
 
     n_regs = REGISTERS
     n_spills = 0
     n_max_threads = 1024
-    module = function = None
 
     def __init__(self, build: Build, given: dict[str, object]) -> None:
         request = build.request
         threads = options.threads_of(given)
         self._build = build
         self.name = request.fn.__name__
-        self.src = SimpleNamespace(
-            fn=request.fn,
-            name=self.name,
-            signature=request.signature,
-            constants=request.constants,
-        )
+        self.module: Executable | None = None
+        self.function: Executable | None = None
+        self.metadata_group: dict[str, str] = {}
+        self.src = Source(request.fn, self.name, request.signature, request.constants)
         self.metadata = SimpleNamespace(
             **options.IGNORED
             | {n: v for n, v in given.items() if v is not None}
@@ -74,7 +78,8 @@ class CompiledKernel:
             self.metadata.num_ctas,
             self.metadata.shared,
         )
-        self.run: Launch = _make_run(build, self, threads)
+        self._threads = threads
+        self.run: Callable[..., None] = self._run_first
 
     @property
     def asm(self) -> Mapping[str, str]:
@@ -92,11 +97,35 @@ class CompiledKernel:
         return self._build.from_disk
 
     def _init_handles(self) -> None:
-        """Return at once, as the code is loaded."""
+        """Make the kernel ready to run, unless it is; call the hooks around that."""
+        if self.module is not None:
+            return
+        started, ended = knobs.runtime.kernel_load_start_hook, knobs.runtime.kernel_load_end_hook
+        if started:
+            started(None, None, self.name, self.metadata_group, self.hash)
+        self.run = _make_run(self._build, self, self._threads)
+        self.module = self.function = self._build.executable
+        if ended:
+            ended(self.module, self.function, self.name, self.metadata_group, self.hash)
+
+    def _run_first(self, *call: Any) -> None:
+        self._init_handles()
+        self.run(*call)
 
     def launch_metadata(self, grid: object, stream: object, *args: object) -> LaunchMetadata:
-        """Return the argument of launch hooks."""
-        return LaunchMetadata({"name": self.name, "function": self, "stream": stream})
+        """Return the argument of launch hooks.
+
+        Args:
+            grid: The three extents.
+            stream: The stream.
+            *args: All arguments in the order of the parameters; none if they are not known.
+        """
+        facts = LaunchMetadata({"name": self.name, "function": self, "stream": stream})
+        made_by = getattr(self.src.fn, "launch_metadata", None)
+        if made_by is not None and args:
+            named = dict(zip(self.src.fn.arg_names, args, strict=True))
+            facts.add(made_by, (grid, self.metadata, named))
+        return facts
 
     def __getitem__(self, grid: object) -> Callable[..., None]:
         """Return a function that launches the kernel, given all arguments or those that are not constant."""
@@ -118,12 +147,36 @@ class CompiledKernel:
                 packed = tuple(describe(value)[1] for value in values)
             x, y, z = extents(grid)
             if x:
-                self.run(x, y, z, packed)
+                given = dict.fromkeys(signature) | self.src.constants
+                given |= dict(zip(wanted, values, strict=True))
+                self.run(x, y, z, packed, given)
 
         return launch
 
+    def __del__(self) -> None:
+        if getattr(self, "module", None) is not None and knobs.runtime.kernel_unload_hook:
+            unload = knobs.runtime.kernel_unload_hook
+            unload(self.module, self.function, self.name, self.metadata_group, self.hash)
+
     def __repr__(self) -> str:
         return f"CompiledKernel({self.name}: {self.src.signature})"
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a compiled kernel was made of.
+
+    Attributes:
+        fn: The function.
+        name: Its name.
+        signature: The spelling of each parameter's type.
+        constants: The values of the constants.
+    """
+
+    fn: Any
+    name: str
+    signature: dict[str, TypeSpelling]
+    constants: dict[str, object]
 
 
 class LaunchMetadata:
@@ -131,9 +184,17 @@ class LaunchMetadata:
 
     def __init__(self, data: dict[str, object]) -> None:
         self.data = data
+        self.extras: list[tuple[Callable[..., Mapping[str, object]], Sequence[object]]] = []
+
+    def add(self, func: Callable[..., Mapping[str, object]], args: Sequence[object]) -> None:
+        """Add a function that returns further facts; it is called when they are asked for."""
+        self.extras.append((func, args))
 
     def get(self) -> dict[str, object]:
         """Return the facts of the launch by name."""
+        while self.extras:
+            function, args = self.extras.pop(0)
+            self.data = self.data | dict(function(*args))
         return self.data
 
 
@@ -141,7 +202,11 @@ def _paths(type_: TypeSpelling, at: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Return the paths to the kernel's arguments in the packed values."""
     if isinstance(type_, tuple):
         return [path for i, t in enumerate(type_) for path in _paths(t, (*at, i))]
-    return [] if type_ == CONSTANT else [at]
+    if type_ == CONSTANT:
+        return []
+    count = width(type_)
+    # A tensor descriptor is packed as a tuple of what it consists of.
+    return [at] if count == 1 else [(*at, i) for i in range(count)]
 
 
 def _selection(build: Build) -> Callable[[Sequence[Packed]], list[Packed]] | None:
@@ -165,29 +230,76 @@ def _selection(build: Build) -> Callable[[Sequence[Packed]], list[Packed]] | Non
     return select
 
 
-def _make_run(build: Build, kernel: CompiledKernel, threads: int) -> Launch:
+def _make_run(build: Build, kernel: CompiledKernel, threads: int) -> Callable[..., None]:
     """Return the function that runs a kernel for a grid with packed values."""
-    launch = build.executable.bind(threads)
+    bound = build.executable.bind(threads)
     select = _selection(build)
-    hooks = knobs.runtime  # read at each launch: programs set hooks between launches
+    check = None if build.request.check is None else _checker(build).launch
 
-    def run(x: int, y: int, z: int, values: Sequence[Packed]) -> None:
+    def run(
+        x: int,
+        y: int,
+        z: int,
+        values: Sequence[Packed],
+        given: Mapping[str, object] | None = None,
+    ) -> None:
+        launch = bound
         if select is not None:
             values = select(values)
+        if check is not None:
+            launch = functools.partial(_run_checked, check, bound, given)
+        hooks = knobs.runtime  # read at each launch: programs set hooks between launches
         if hooks.launch_enter_hook or hooks.launch_exit_hook:
-            _run_with_hooks(kernel, launch, (x, y, z, values))
+            _run_with_hooks(kernel, launch, (x, y, z, values), given)
         else:
             launch(x, y, z, values)
 
     return run
 
 
+def _checker(build: Build) -> BoundsChecker:
+    """Return what launches a kernel with checks."""
+    from emu.triton.runtime.bounds import BoundsChecker
+
+    request, arguments = build.request, list[tuple[str, bool, tuple[int | str, ...]]]()
+    for parameter in request.fn.params:
+        if parameter.is_constexpr:
+            continue
+        for _, *path in _paths(request.signature[parameter.name], (0,)):
+            spelled: Any = request.signature[parameter.name]
+            steps: list[int | str] = []
+            for step in path:
+                if isinstance(
+                    spelled, str
+                ):  # a part of a tensor descriptor; the first is its tensor
+                    spelled = "*" if step == 0 else CONSTANT
+                    steps.append("base")
+                else:
+                    spelled = spelled[step]
+                    steps.append(step)
+            name = parameter.name + "".join(f"[{step}]" for step in steps if step != "base")
+            is_pointer = isinstance(spelled, str) and spelled.startswith("*")
+            arguments.append((name, is_pointer, (parameter.name, *steps)))
+    assert request.check is not None
+    return BoundsChecker(request.fn.__name__, request.check, build.accesses, arguments)
+
+
+def _run_checked(
+    check: Callable[..., None],
+    launch: Launch,
+    given: Mapping[str, object] | None,
+    *call: object,
+) -> None:
+    check(launch, call, given)
+
+
 def _run_with_hooks(
     kernel: CompiledKernel,
     launch: Launch,
     call: tuple[int, int, int, Sequence[Packed]],
+    given: Mapping[str, object] | None,
 ) -> None:
-    facts = kernel.launch_metadata(call[:3], 0)
+    facts = kernel.launch_metadata(call[:3], 0, *(given or {}).values())
     if knobs.runtime.launch_enter_hook:
         knobs.runtime.launch_enter_hook(facts)
     launch(*call)

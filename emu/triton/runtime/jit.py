@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import threading
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
-from typing import Any, Generic, NoReturn, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 from emu.triton import knobs
 from emu.triton.language.aggregates import aggregate
-from emu.triton.language.types import TypeSpelling
-from emu.triton.runtime import arguments, launcher, options
+from emu.triton.runtime import arguments, hooks, interpreting, launcher, options
 from emu.triton.runtime.arguments import Key
 from emu.triton.runtime.build import Build, Request, build
 from emu.triton.runtime.compiled import CompiledKernel
+from emu.triton.runtime.driver import driver
 from emu.triton.runtime.tensors import MockTensor, TensorWrapper, reinterpret
 from emu.triton.source import (
     ConstexprFunction,
@@ -68,7 +68,12 @@ class JITFunction(JITCallable, KernelInterface[T]):
         debug: Whether assertions are checked. Default: ``knobs.runtime.debug`` says when it is compiled.
         noinline: Kept; a call means the same either way.
         repr: Kept for programs that ask.
-        launch_metadata: Kept for programs that ask.
+        launch_metadata: ``launch_metadata(grid, metadata, arguments by name)`` returns facts of a launch that
+            hooks get from ``get()``; called only where they ask.
+        interpret: Whether launches run the kernel as Python, statement by statement. Default: where
+            ``knobs.runtime.interpret`` says so.
+        check: What the kernel checks as it runs: ``"bounds"``, ``"bounds:all"``, or False for nothing. Default:
+            ``knobs.runtime.check`` says when it is launched.
 
     Raises:
         ValueError: The source of the function cannot be read.
@@ -85,6 +90,8 @@ class JITFunction(JITCallable, KernelInterface[T]):
         noinline: bool | None = None,
         repr: Callable[..., str] | None = None,
         launch_metadata: Callable[..., object] | None = None,
+        interpret: bool | None = None,
+        check: str | bool | None = None,
     ) -> None:
         for parameter in inspect.signature(fn).parameters.values():
             if parameter.kind is parameter.VAR_KEYWORD:
@@ -94,29 +101,76 @@ class JITFunction(JITCallable, KernelInterface[T]):
             do_not_specialize=do_not_specialize or (),
             do_not_specialize_on_alignment=do_not_specialize_on_alignment or (),
             noinline=bool(noinline),
+            needs_source=not (interpret or knobs.runtime.interpret),
         )
         self.module = fn.__module__
         self.version = version
         self.do_not_specialize = list(do_not_specialize or ())
         self.do_not_specialize_on_alignment = list(do_not_specialize_on_alignment or ())
         self.debug = debug
+        self.interpret = bool(interpret)
+        options.check_of(check, None)  # refuses what there is not
+        self.check = check
         self.kernel = None
         self.launch_metadata = launch_metadata
         self.constexprs = [p.num for p in self.params if p.is_constexpr]
         self.pre_run_hooks: list[Callable[..., object]] = []
         self._repr = repr
-        self._table: dict[Key, CompiledKernel] = {}
+        self._table = hooks.KernelTable(self._forget)
+        self._preloaded: set[Key] = set()
+        self._keys: dict[str, Key] = {}  # of compiled kernels, by their text
+        self._is_warmup = False
+        self._checked_table: dict[Key, CompiledKernel] = {}
         self._builds: dict[Key, Build] = {}
         self._watched: list[tuple[str, object, dict[str, object]]] = []
         self._lock = threading.RLock()
+        _functions[f"{self.module}:{self.__qualname__}"] = self
 
     # ---- launch
 
     @functools.cached_property
     def _launch(self) -> Callable[..., CompiledKernel]:
+        return self._make_launcher(self._launch_checked)
+
+    @functools.cached_property
+    def _checked_launch(self) -> Callable[..., CompiledKernel]:
+        return self._make_launcher(None)
+
+    def _make_launcher(self, checked: Any) -> Callable[..., CompiledKernel]:
         if any(p.parameter.kind is p.parameter.VAR_POSITIONAL for p in self.params):
             raise TypeError(f"kernel {self.__name__} must not have a parameter with a star")
-        return launcher.make(self.__name__, self.params, self._table, self._miss, self._watched)
+        table = self._table if checked is not None else self._checked_table
+        interpret = launcher.Interpret(
+            self.interpret, interpreting.is_wanted, functools.partial(interpreting.launch, self)
+        )
+        return launcher.make(
+            self.__name__,
+            self.params,
+            table,
+            self._miss,
+            self._watched,
+            checked,
+            with_arguments=self.launch_metadata is not None,
+            interpret=interpret,
+        )
+
+    def _launch_checked(
+        self, grid: object, bound: dict[str, object], given: dict[str, object]
+    ) -> CompiledKernel:
+        """Launch with the option ``check``."""
+        if options.check_of(given["check"], self.check) is None:
+            plain = {name: value for name, value in given.items() if name != "check"}
+            return self._launch(grid, **bound, **plain)
+        return self._checked_launch(grid, **bound, **given)
+
+    def _find_launcher(self) -> Callable[..., CompiledKernel]:
+        """Return the launcher of kernels with checks if they are wanted, else that of kernels without."""
+        if self.check is None and knobs.runtime.check is None:
+            return self._launch
+        check = options.check_of(None, self.check)
+        if check is None:
+            return self._launch
+        return functools.partial(self._checked_launch, check=check)
 
     def __getitem__(self, grid: object) -> Callable[..., CompiledKernel]:
         """Return a function that launches the kernel on a grid.
@@ -126,7 +180,9 @@ class JITFunction(JITCallable, KernelInterface[T]):
         """
         if self.pre_run_hooks or grid is None:
             return functools.partial(self.run, grid=grid, warmup=False)
-        return functools.partial(self._launch, grid)
+        if self.check is None and knobs.runtime.check is None:
+            return functools.partial(self._launch, grid)
+        return functools.partial(self._find_launcher(), grid)
 
     def run(
         self, *args: object, grid: object, warmup: bool = False, **kwargs: object
@@ -148,12 +204,16 @@ class JITFunction(JITCallable, KernelInterface[T]):
             ValueError: A value is out of bounds.
         """
         if warmup:
-            return self._launch(None, *args, **kwargs)
+            self._is_warmup = True
+            try:
+                return self._find_launcher()(None, *args, **kwargs)
+            finally:
+                self._is_warmup = False
         if grid is None:
             raise TypeError("grid must be one to three integers, or a function, but got None")
         for hook in self.pre_run_hooks:
             hook(*args, **kwargs)
-        return self._launch(grid, *args, **kwargs)
+        return self._find_launcher()(grid, *args, **kwargs)
 
     def add_pre_run_hook(self, hook: Callable[..., object]) -> None:
         """Add a function that is called with the arguments before every launch."""
@@ -172,8 +232,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
                 except launcher.REFUSALS as error:
                     launcher.raise_named(self.__name__, param.name, error)
         debug = given.get("debug")
-        if debug is None:
-            debug = self.debug or knobs.runtime.debug
+        debug = (self.debug if debug is None else debug) or knobs.runtime.debug
         constants = {
             name: one.value
             for name, one in specialised.items()
@@ -186,48 +245,101 @@ class JITFunction(JITCallable, KernelInterface[T]):
             bool(debug),
             options.backend_of(given),
             given.get("enable_fp_fusion") is True,
+            options.check_of(given.get("check"), False),
         )
         with self._lock:
             known = request.key()
-            made = self._builds.get(known)
-            if made is None:
-                made = self._builds[known] = self._build(known, request, given)
+            if known in self._preloaded:
+                made = self._builds[known]
+                kernel = CompiledKernel(made, given)
+            else:
+                made, kernel = self._compile(key, request, given)
             self._check_read_only(made, specialised)
-            kernel = self._table[key] = CompiledKernel(made, given)
+            table = self._table if request.check is None else self._checked_table
+            table[key] = kernel
         return kernel
 
-    def _build(self, key: Key, request: Request, given: dict[str, object]) -> Build:
-        names = ", ".join(f"{n}: {t}" for n, t in request.signature.items())
-        facts = {
-            "key": str(key),
-            "repr": f"{self.__name__}({names})",
-            "fn": SimpleNamespace(
-                module=self.__module__, name=self.__qualname__, jit_function=self
-            ),
-            "compile": {
-                "key": key,
-                "signature": request.signature,
-                "constants": request.constants,
-                **given,
-            },
-            "is_manual_warmup": False,
-        }
-        if knobs.runtime.jit_cache_hook is not None:
-            knobs.runtime.jit_cache_hook(**facts, already_compiled=False)
-        made = build(request)
-        _ = self.cache_key  # finds the globals that it depends on
-        self._watched[:] = [
-            (name, value, space) for (name, _), (value, space) in self.used_global_vals.items()
-        ]
-        if knobs.runtime.jit_post_compile_hook is not None:
-            knobs.runtime.jit_post_compile_hook(**facts, already_compiled=made.from_disk)
-        return made
+    def _compile(
+        self, key: Key, request: Request, given: dict[str, object]
+    ) -> tuple[Build, CompiledKernel]:
+        """Compile a kernel unless one with options that make the same code was compiled; call the hooks."""
+        before, after = knobs.runtime.jit_cache_hook, knobs.runtime.jit_post_compile_hook
+        facts: dict[str, Any] = {}
+        if before is not None or after is not None:
+            self._keys[repr(key)] = key
+            facts = hooks.facts_of(self, key, request, given, self._is_warmup)
+        if before is not None:
+            before(**facts, already_compiled=False)
+        known = request.key()
+        made = self._builds.get(known)
+        is_new = made is None
+        if made is None:
+            made = self._builds[known] = build(request)
+            _ = self.cache_key  # finds the globals that it depends on
+            self._watched[:] = [
+                (name, value, space) for (name, _), (value, space) in self.used_global_vals.items()
+            ]
+        kernel = CompiledKernel(made, given)
+        if is_new:
+            hooks.tell_listener(made, kernel, kernel.src)
+        if after is not None:
+            after(**facts, already_compiled=made.from_disk or not is_new)
+        return made, kernel
+
+    def preload(self, specialization_data: str) -> CompiledKernel:
+        """Compile a kernel before its first launch.
+
+        Args:
+            specialization_data: Text that a hook got when the same kernel was compiled, perhaps by another
+                process.
+
+        Raises:
+            RuntimeError: The text is of another kernel or device.
+        """
+        told = json.loads(specialization_data)
+        if told["name"] != self._fn_name:
+            raise RuntimeError(
+                f"Specialization data is for {told['name']} but trying to preload for {self._fn_name}"
+            )
+        target = driver.active.get_current_target()
+        if told["target"] != vars(target):
+            raise RuntimeError(
+                f"Specialization data is for {told['target']} but trying to preload for {target}"
+            )
+        given: dict[str, object] = told["options"]
+        options.check(self.__name__, given)
+        request = Request(
+            self,
+            {n: _as_tuple(t) for n, t in told["signature"].items()},
+            {n: hooks.from_json(v, _functions) for n, v in told["constants"].items()},
+            bool(given.get("debug") or self.debug or knobs.runtime.debug),
+            options.backend_of(given),
+            given.get("enable_fp_fusion") is True,
+        )
+        with self._lock:
+            key = self._keys.get(told["key"], told["key"])
+            _, kernel = self._compile(key, request, given)
+            self._preloaded.add(request.key())
+            self._table[key] = kernel
+        return kernel
+
+    @functools.cached_property
+    def device_caches(self) -> hooks.DeviceCaches:
+        """The compiled kernels by device."""
+        return hooks.DeviceCaches(self._table)
+
+    def _forget(self) -> None:
+        """Forget what compiled kernels were made of."""
+        self._checked_table.clear()
+        self._builds.clear()
+        self._watched.clear()
+        self._preloaded.clear()
 
     def _check_read_only(self, build: Build, specialised: dict[str, arguments.Specialised]) -> None:
         """Check that the kernel does not store to read-only memory."""
         position = 0
         for name, one in specialised.items():
-            count = _width(one.type)
+            count = arguments.width(one.type)
             stored = any(build.stores[position : position + count])
             if one.read_only and stored:
                 raise ValueError(
@@ -240,8 +352,6 @@ class JITFunction(JITCallable, KernelInterface[T]):
         """Replace the source, and forget what was compiled from it."""
         super()._unsafe_update_src(new_src)
         self._table.clear()
-        self._builds.clear()
-        self._watched.clear()
 
     def repr(self, specialization: object) -> str:
         """Return the name of the kernel, as the program gives it or as it is."""
@@ -251,23 +361,27 @@ class JITFunction(JITCallable, KernelInterface[T]):
     def _fn_name(self) -> str:
         return f"{self.__module__}.{self.__qualname__}"
 
-    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
-        """Refuse: a kernel is launched on a grid, other functions are called by kernels.
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Call the function inside a kernel that runs as Python.
 
         Raises:
-            RuntimeError: Always.
+            RuntimeError: No such kernel runs: one is launched on a grid, other functions are called by it.
         """
+        if interpreting.is_running():
+            return interpreting.call(self, args, kwargs)
         raise RuntimeError(
             f"{self.__name__} must be launched as {self.__name__}[grid](...), or called from a function "
             "that is decorated with @triton.jit"
         )
 
 
-def _width(type_: TypeSpelling) -> int:
-    """Return the number of arguments of the executable that a type stands for."""
-    if isinstance(type_, tuple):
-        return sum(map(_width, type_))
-    return int(type_ != arguments.CONSTANT)
+_functions: dict[str, JITFunction[Any]] = {}
+"""Kernels by module and name, for constants that a text names."""
+
+
+def _as_tuple(spelled: Any) -> Any:
+    """Return a type's spelling with tuples in the place of JSON's lists."""
+    return tuple(map(_as_tuple, spelled)) if isinstance(spelled, list) else spelled
 
 
 @overload

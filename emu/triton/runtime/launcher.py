@@ -11,8 +11,9 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
+from emu.triton import knobs
 from emu.triton.runtime import arguments
 from emu.triton.runtime.arguments import Key, Packed
 from emu.triton.runtime.options import check as check_options
@@ -20,6 +21,7 @@ from emu.triton.source import KernelParam, plain_value
 from emu.triton.suggestions import misfit
 
 K = TypeVar("K")
+
 
 MAX_EXTENT = 2**31 - 1
 REFUSALS = (TypeError, ValueError, OverflowError)  # of an argument
@@ -30,10 +32,13 @@ REFUSALS = (TypeError, ValueError, OverflowError)  # of an argument
 #                   _emu_i the index of the argument in hand (errors name it), _emu_c its class
 #   of the launch   _emu_grid, then _emu_x, _emu_y, _emu_z; _emu_options (keywords that are no parameters),
 #                   _emu_rest (arguments that are none);
-#                   _emu_key of the compiled kernel; _emu_kernel, the CompiledKernel
+#                   _emu_key of the compiled kernel; _emu_kernel, the CompiledKernel;
+#                   _emu_checked launches with the option "check"
 #   tables          _emu_table (kernels by key), _emu_tensors (classes of torch tensors),
 #                   _emu_watched (name, value and namespace of the globals that kernels were compiled with;
 #                   in the loop _emu_n, _emu_value and _emu_space)
+#   as Python       _emu_knobs (of the runtime), _emu_always, _emu_interprets, _emu_interpret: see Interpret;
+#                   _emu_failed, an error that this returned
 #   while keys are made, torch must not record or redirect what is read from tensors: _emu_modes() is
 #                   whether it might, _emu_guard() the context that prevents it, _emu_active that context
 #   rare cases      _emu_refuse (memory of a device), _emu_integer (64 bits), _emu_describe (all other
@@ -86,8 +91,16 @@ def launcher({parameters}):
     finally:
         if _emu_active is not None:
             _emu_active.__exit__(None, None, None)
+    if _emu_knobs.interpret or _emu_always or _emu_options:
+        if _emu_interprets(_emu_always, _emu_options):
+            _emu_failed = _emu_interpret(_emu_grid, {{{bound}}}, _emu_options)
+            if _emu_failed is not None:
+                raise _emu_failed
+            return None
     _emu_key = ({keys})
     if _emu_options:
+        if "check" in _emu_options:
+            return _emu_checked(_emu_grid, {{{bound}}}, _emu_options)
         _emu_key = _emu_key, (*_emu_options.items(),)
     try:
         _emu_kernel = _emu_table.get(_emu_key)
@@ -113,9 +126,24 @@ def launcher({parameters}):
     else:
         _emu_x, _emu_y, _emu_z = _emu_extents(_emu_grid)
     if _emu_x:
-        _emu_kernel.run(_emu_x, _emu_y, _emu_z, ({values}))
+        _emu_kernel.run(_emu_x, _emu_y, _emu_z, ({values}){given})
     return _emu_kernel
 """
+
+
+class Interpret(NamedTuple):
+    """How a kernel runs as Python.
+
+    Attributes:
+        always: Whether it was decorated so.
+        is_wanted: Tells from that and the options whether a launch does.
+        launch: Takes grid, bound arguments and options; returns the error of a program that failed, which is
+            raised where the launch stands, so that none of its inner frames is in the traceback.
+    """
+
+    always: bool
+    is_wanted: Callable[[bool, dict[str, object]], bool]
+    launch: Callable[[object, dict[str, object], dict[str, object]], Exception | None]
 
 
 def extents(grid: object) -> tuple[int, int, int]:
@@ -155,12 +183,19 @@ def _lookup(param: KernelParam, i: int) -> str:
     return _ANNOTATED.format(name=param.name, i=i, low=low, high=high, type=annotated)
 
 
+def _never(always: bool, given: dict[str, object]) -> bool:
+    return False
+
+
 def make(
     name: str,
     params: Sequence[KernelParam],
     table: dict[Key, K],
     miss: Callable[[Key, dict[str, object], dict[str, object]], K],
     watched: list[tuple[str, object, dict[str, object]]],
+    checked: Callable[..., K] | None = None,
+    with_arguments: bool = False,
+    interpret: Interpret | None = None,
 ) -> Callable[..., K]:
     """Return the launcher of a kernel.
 
@@ -170,6 +205,10 @@ def make(
         table: Compiled kernels by key.
         miss: Compiles and stores the kernel of a key that the table lacks, from bound arguments and options.
         watched: Name, value and namespace of each global that became part of compiled kernels.
+        checked: Launches with the option ``check``, given the grid, bound arguments and options. None: the kernels
+            of the table have checks, and are given the arguments themselves as well.
+        with_arguments: Whether the kernel is given the arguments by name, too.
+        interpret: How the kernel runs as Python. None: it never does.
 
     Returns:
         ``launcher(grid, /, *args, **kwargs)``: launches and returns the compiled kernel. A grid of None
@@ -177,6 +216,12 @@ def make(
     """
     space = _namespace(name, params)
     space |= {"_emu_table": table, "_emu_miss": miss, "_emu_watched": watched}
+    space["_emu_checked"] = checked
+    space |= {
+        "_emu_always": interpret is not None and interpret.always,
+        "_emu_interprets": _never if interpret is None else interpret.is_wanted,
+        "_emu_interpret": None if interpret is None else interpret.launch,
+    }
     signature = ["_emu_grid", "/"]
     for i, param in enumerate(params):
         space[f"_emu_d{i}"] = param.default if param.has_default else MISSING
@@ -185,15 +230,19 @@ def make(
         signature.append(f"{param.name}=_emu_d{i}")
     if "*_emu_rest" not in signature:
         signature.append("*_emu_rest")
+    bound = ", ".join(f"{p.name!r}: {p.name}" for p in params)
     values = "".join(f"_emu_v{i}, " for i, p in enumerate(params) if not p.is_constexpr)
     text = _BODY.format(
         parameters=", ".join((*signature, "**_emu_options")),
         lookups="".join(_lookup(p, i) for i, p in enumerate(params)) or "            _emu_i = 0\n",
         keys="".join(f"_emu_k{i}, " for i in range(len(params))),
         values=values,
-        bound=", ".join(f"{p.name!r}: {p.name}" for p in params),
         names="".join(f"{p.name}, " for p in params),
+        bound=bound,
+        given=f", {{{bound}}}" if with_arguments or checked is None else "",
     )
+    if checked is None:  # the option is in the key, so that it need not be looked for
+        text = text.replace('if "check" in _emu_options:', "if False:")
     exec(compile(text, f"<launcher of {name}>", "exec"), space)  # noqa: S102 - from names of parameters
     launcher: Callable[..., K] = space["launcher"]
     launcher.__name__ = launcher.__qualname__ = name
@@ -203,6 +252,7 @@ def make(
 def _namespace(name: str, params: Sequence[KernelParam]) -> dict[str, Any]:
     """Return the names that the generated text uses, except the tables of its kernel."""
     return {
+        "_emu_knobs": knobs.runtime,
         "_emu_tensors": arguments.tensors,
         "_emu_refuse": arguments.refuse_device,
         "_emu_integer": arguments.integer_key,

@@ -1,6 +1,6 @@
 """Options of a launch, besides the kernel's own arguments.
 
-``debug``, ``num_threads``, ``backend`` and ``enable_fp_fusion`` have an effect; the others are accepted.
+``debug``, ``num_threads``, ``backend``, ``interpret`` and ``enable_fp_fusion`` have an effect; the others are accepted.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ IGNORED: dict[str, object] = {
     "launch_cooperative_grid": False,
     "launch_cluster": False,
     "launch_pdl": False,
-    "supported_fp8_dtypes": tuple(
-        f.name for f in FORMATS if f.is_float and f.bits == 8 and f.element
-    ),
+    "supported_fp8_dtypes": tuple(f.name for f in FORMATS if f.is_float and f.bits == 8),
     "deprecated_fp8_dot_operand_dtypes": (),
     "allow_fp8e4nv": True,
     "default_dot_input_precision": "ieee",
@@ -68,7 +66,7 @@ They are accepted and change nothing, as an instance of the kernel runs on one t
 ``enable_fp_fusion=True``, which lets ``a * b + c`` be rounded once.
 """
 
-USED = frozenset(("debug", "num_threads", "backend"))
+USED = frozenset(("debug", "num_threads", "backend", "check", "interpret"))
 DEFAULT_BACKEND = "cpu"
 
 
@@ -119,11 +117,49 @@ def _check_backend(backend: object) -> None:
         raise ValueError(f"backend must be one of {backends.names()}, but got {backend!r}")
 
 
+def _check_interpret(interpret: object) -> None:
+    if interpret is not None and interpret is not False and interpret is not True:
+        raise TypeError(
+            f"interpret must be a bool, but got {type(interpret).__name__} {interpret!r:.60}"
+        )
+
+
+CHECKS = ("bounds", "bounds:all")
+"""Values of the option ``check``; ``checks.bounds`` implements them."""
+
+
+def _check_check(check: object) -> None:
+    if check not in (None, False, "", *CHECKS):
+        raise ValueError(
+            f"check (of the launch, the kernel, knobs.runtime or EMU_CHECK) must be one of {CHECKS}, or "
+            f"None, but got {check!r:.60}"
+        )
+
+
+def check_of(given: object, default: object) -> str | None:
+    """Return what a launch checks: its option, else the kernel's setting, else that of the knob.
+
+    Args:
+        given: Value of the option ``check``; None if there is none, False for no check.
+        default: Setting of the kernel, likewise.
+
+    Raises:
+        ValueError: There is no such check.
+    """
+    for found in (given, default, knobs.runtime.check):
+        if found is not None:
+            _check_check(found)
+            return str(found) if found else None
+    return None
+
+
 _CHECKS: dict[str, Callable[[object], None]] = {
     "num_threads": _check_threads,
     "num_warps": _check_warps,
     "debug": _check_debug,
     "backend": _check_backend,
+    "interpret": _check_interpret,
+    "check": _check_check,
 }
 
 
@@ -136,8 +172,6 @@ def backend_of(options: dict[str, object]) -> str:
     given = options.get("backend")
     if given is not None:
         return str(given)
-    if knobs.runtime.interpret:
-        return "reference"
     backend = environment.triton_backend()
     if backend is None:
         return DEFAULT_BACKEND

@@ -37,7 +37,7 @@ def test_compiled_programs_print_what_the_reference_prints(
     b.print_("x:", [b.arange(5, 7)])
     b.print_("both", [b.program_id(0), k.number(1.5, F16)])
     b.print_("bits", [k.number(-1, I8), k.number(1, F32)], hex_=True)
-    b.print_("true", [b.compare(Code.LT, b.arange(0, 3), k.number(1, I32, (3,)))])
+    b.print_(" true: ", [b.compare(Code.LT, b.arange(0, 3), k.number(1, I32, (3,)))])
     b.print_("at", [pointer])
     with b.for_(k.number(0), k.number(2), k.number(1), []) as loop:
         b.print_("turn", [loop.index])
@@ -47,7 +47,7 @@ def test_compiled_programs_print_what_the_reference_prints(
     reference.run(module, [4096], (2, 1, 1), write=expected.append)
     run(module, [4096], (2, 1, 1))
     assert capsys.readouterr().out == "".join(expected)
-    assert "pid (1, 0, 0) idx (2) true 0\n" in expected
+    assert "pid (1, 0, 0) idx (2) true: 0\n" in expected
 
 
 @pytest.fixture

@@ -78,20 +78,19 @@ def test_bad_indices_addresses_and_steps_are_errors() -> None:
 def test_printing_names_program_and_element() -> None:
     k = Kernel()
     b = k.builder
-    b.print_("x:", [b.arange(5, 7)])
-    b.print_("both", [b.program_id(0), k.number(1.5, F32)])
-    b.print_("bits", [k.number(-1, I8), k.number(1, F32)], hex_=True)
-    b.print_("here", [])
+    b.print_(" x: ", [b.arange(5, 15)])
+    b.print_(" both: ", [b.program_id(0), k.number(1.5, F32)])
+    b.print_(": ", [k.number(-1, I8), k.number(0.3, F32)], hex_=True)
+    b.print_(" here", [])
     lines: list[str] = []
     module = k.program("p").module
     reference.run(module, [], (1, 1, 1), write=lines.append)
     assert lines == [
-        "pid (0, 0, 0) idx (0) x: 5\n",
-        "pid (0, 0, 0) idx (1) x: 6\n",
-        "pid (0, 0, 0) both (operand 0) 0\n",
-        "pid (0, 0, 0) both (operand 1) 1.500000\n",
-        "pid (0, 0, 0) bits (operand 0) 0xff\n",
-        "pid (0, 0, 0) bits (operand 1) 0x3f800000\n",
+        *(f"pid (0, 0, 0) idx ({i}) x: {5 + i}\n" for i in range(10)),
+        "pid (0, 0, 0) idx () both: (operand 0) 0\n",
+        "pid (0, 0, 0) idx () both: (operand 1) 1.500000\n",
+        "pid (0, 0, 0) idx (): (operand 0) 0xff\n",
+        "pid (0, 0, 0) idx (): (operand 1) 0x1.333334p-2\n",
         "pid (0, 0, 0) here\n",
     ]
 

@@ -106,4 +106,4 @@ def test_printing_at_run_time() -> None:
     with building(kernel.context):
         tl.device_print("n", kernel.take(Scalar(7, "int32")))
         kernel.run(write=lines.append)
-    assert "".join(lines).split() == ["pid", "(0,", "0,", "0)", "n:", "7"]
+    assert "".join(lines).split() == ["pid", "(0,", "0,", "0)", "idx", "()", "n:", "7"]

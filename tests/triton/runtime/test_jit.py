@@ -52,7 +52,11 @@ def test_compilation_is_told_once():
 
         for value in (2, 3, 1):
             fresh[(1,)](np.zeros(1, np.int32), value)
-    assert told == ["fresh(y_ptr: *i32, value: i32)", "fresh(y_ptr: *i32, value: constexpr)"]
+    assert [text.rpartition("]")[2] for text in told] == [
+        "(y_ptr: *i32, value: i32)",
+        "(y_ptr: *i32, value: constexpr)",
+    ]
+    assert "fresh[num_warps=4, num_ctas=1" in told[0]
 
 
 def test_threads_launch_one_kernel_at_a_time_each_with_its_own_arguments():
@@ -99,3 +103,71 @@ def test_threads_launch_a_kernel_that_none_has_launched_before() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(work, range(4))) == [True] * 4
+
+
+@triton.jit
+def halved(x_ptr, n: tl.constexpr, of: tl.constexpr):
+    i = tl.arange(0, n)
+    tl.store(x_ptr + i, (tl.load(x_ptr + i) // 2).to(of))
+
+
+def test_a_kernel_is_compiled_ahead_from_the_text_that_a_hook_got():
+    told = []
+    with triton.knobs.runtime.scope():
+        triton.knobs.runtime.jit_cache_hook = lambda **facts: told.append(facts)
+        x = np.arange(4, dtype=np.int32)
+        first = halved[(1,)](x, 4, tl.int32)
+        assert told[0]["key"] in halved.device_caches[0][0]
+        assert told[0]["fn"].jit_function is halved
+        assert told[0]["compile"]["num_warps"] == 4
+        text = told[0]["compile"]["specialization_data"]
+        halved.device_caches.clear()
+        assert len(halved.device_caches[0][0]) == 0
+        assert halved.preload(text).hash == first.hash
+        told.clear()
+        halved[(1,)](x, 4, tl.int32)
+        assert told == []
+        assert len(halved.device_caches[0][0]) == 1
+    assert x.tolist() == [0, 0, 0, 0]
+    with pytest.raises(
+        RuntimeError, match=r"data is for .*halved but trying to preload for .*fresh"
+    ):
+        fresh.preload(text)
+    with pytest.raises(RuntimeError, match=r"Specialization data is for .*toaster"):
+        halved.preload(text.replace('"backend": "', '"backend": "toaster'))
+
+
+@triton.jit
+def fresh(x_ptr):
+    tl.store(x_ptr, 1)
+
+
+def test_a_cleared_table_compiles_again_and_the_listener_hears_of_it():
+    heard = []
+    with triton.knobs.compilation.scope():
+        triton.knobs.compilation.always_compile = True
+        triton.knobs.compilation.listener = lambda **facts: heard.append(facts)
+        fresh[(1,)](np.zeros(1))
+        fresh[(1,)](np.zeros(1), num_warps=2)  # the same code
+        assert len(heard) == 1
+        triton.knobs.compilation.always_compile = False
+        fresh.device_caches.clear()
+        fresh[(1,)](np.zeros(1))
+    built, loaded = heard
+    assert (built["cache_hit"], loaded["cache_hit"]) == (False, True)
+    assert built["times"].ir_initialization > 0
+    assert built["times"].total_lowering > 0
+    assert built["times"].store_results > 0
+    assert loaded["times"].total == loaded["times"].ir_initialization > 0
+    assert built["metadata"]["hash"] == loaded["metadata"]["hash"]
+    assert built["src"].fn is fresh
+
+
+def test_an_option_does_not_switch_the_environments_assertions_off(monkeypatch):
+    @triton.jit
+    def asserting(x_ptr):
+        tl.device_assert(tl.load(x_ptr) == 1)
+
+    monkeypatch.setenv("TRITON_DEBUG", "1")
+    with pytest.raises(RuntimeError, match=r"program \(0, 0, 0\)"):
+        asserting[(1,)](np.zeros(1), debug=False)

@@ -18,8 +18,10 @@ from emu.tile.cpu.run.thread import thread_state
 _Entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 
 
-class ProgramAssertionError(AssertionError):
+class ProgramAssertionError(AssertionError, RuntimeError):
     """Error for a failed assertion of a kernel.
+
+    It is a RuntimeError too, as the error of a GPU is.
 
     Attributes:
         program: Indices x, y, z of the program.
@@ -27,9 +29,13 @@ class ProgramAssertionError(AssertionError):
     """
 
     def __init__(self, message: str, program: tuple[int, int, int], location: str) -> None:
-        super().__init__(f"{message} (program {program}, {location})")
+        super().__init__(message, program, location)  # what pickling calls the class with
         self.program = program
         self.location = location
+        self._message = message
+
+    def __str__(self) -> str:
+        return f"{self._message} (program {self.program}, {self.location})"
 
 
 @dataclass

@@ -1,8 +1,9 @@
-"""Functions beside ``tl``: ``libdevice``.
+"""Functions beside ``tl``: ``libdevice``, and the table of device libraries' symbols.
 
 Internal: names may change in any release.
 """
 
-from emu.triton.language.extra import cuda, libdevice
+from emu.triton.language.external import register_extern
+from emu.triton.language.extra import cuda, hip, libdevice
 
-__all__ = ["cuda", "libdevice"]
+__all__ = ["cuda", "hip", "libdevice", "register_extern"]

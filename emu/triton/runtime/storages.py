@@ -1,0 +1,122 @@
+"""Memory of tensors and arrays: where a storage begins and ends, whatever view of it was passed."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from emu.triton.runtime import arguments
+
+END = 1 << 62
+"""Above every address."""
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Memory that one tensor or several views share.
+
+    Attributes:
+        start: Address of its first byte.
+        end: Address behind its last byte.
+    """
+
+    start: int
+    end: int
+
+
+def find_storage(value: Any) -> Storage | None:
+    """Return the storage of an argument of a launch; None if only its address is known."""
+    base = getattr(value, "base", None)
+    if type(value).__name__ == "TensorWrapper" and base is not None:
+        return find_storage(base)
+    torch = arguments.load_torch()
+    if torch is not None and isinstance(value, torch.Tensor):
+        with arguments.torch_guard():
+            storage = value.untyped_storage()
+            start = storage.data_ptr()
+            return Storage(start, start + storage.nbytes())
+    if isinstance(value, np.ndarray):
+        return _of_array(value)
+    inner = getattr(value, "base", None)
+    if inner is not None and inner is not value and not callable(inner):
+        return find_storage(inner)
+    return None
+
+
+def _of_array(array: np.ndarray[Any, Any]) -> Storage | None:
+    shared = _in_shared_memory(array)
+    if shared is not None:
+        return shared
+    owner: Any = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    start, end = np.lib.array_utils.byte_bounds(owner)
+    if owner.base is not None:  # memory of another object: a buffer, or of torch
+        try:
+            whole = np.frombuffer(owner.base, np.uint8)
+        except (TypeError, ValueError, BufferError):
+            return Storage(start, end)
+        at = whole.__array_interface__["data"][0]
+        if at <= start and end <= at + whole.nbytes:
+            return Storage(at, at + whole.nbytes)
+    return Storage(start, end)
+
+
+def _in_shared_memory(array: np.ndarray[Any, Any]) -> Storage | None:
+    """Return the allocation of symmetric memory that an array is in; None if it is in none."""
+    worlds = sys.modules.get("emu.comm.world.current")
+    world = None if worlds is None else worlds.current()
+    if world is None:
+        return None
+    found: tuple[int, int] | None = world.heap.find_span(array.__array_interface__["data"][0])
+    return None if found is None else Storage(*found)
+
+
+def live_storages() -> list[Storage]:
+    """Return the storages of all tensors and arrays that this thread's program can reach."""
+    found: set[Storage] = set()
+    torch = arguments.load_torch()
+    kinds = (np.ndarray,) if torch is None else (np.ndarray, torch.Tensor)
+    for value in _reachable():
+        if isinstance(value, kinds):
+            try:
+                storage = find_storage(value)
+            except (RuntimeError, NotImplementedError):  # a tensor without memory: meta, sparse
+                continue
+            if storage is not None and storage.start:
+                found.add(storage)
+    return list(found)
+
+
+def _reachable() -> Iterable[Any]:
+    # Arrays are not objects of the collector; what holds them is.
+    for holder in gc.get_objects():
+        kind = type(holder)
+        if kind is dict:
+            yield from list(holder.values())
+        elif kind is list or kind is tuple:
+            yield from holder
+        else:
+            yield holder
+    frame: FrameType | None = sys._getframe()  # the variables of functions that run now
+    while frame is not None:
+        yield from list(frame.f_locals.values())
+        frame = frame.f_back
+
+
+def merged(storages: Iterable[Storage]) -> list[Storage]:
+    """Return storages by address, those that overlap as one."""
+    ordered: list[Storage] = []
+    for storage in sorted(storages, key=lambda s: (s.start, s.end)):
+        if ordered and storage.start < ordered[-1].end:
+            last = ordered[-1]
+            ordered[-1] = Storage(last.start, max(last.end, storage.end))
+        elif storage.end > storage.start:
+            ordered.append(storage)
+    return ordered

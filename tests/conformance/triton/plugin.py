@@ -1,0 +1,73 @@
+"""What pytest loads beside Triton's tests: emu's triton first, the choice of tests, a record of each outcome."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import triton  # noqa: F401  # before the checkout's folder is on the path, which may hold its own
+
+_RECORD = Path(os.environ["CONFORMANCE_RECORD"])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marks of the suite."""
+    for mark in ("interpreter", "enable_warmup", "forked"):
+        config.addinivalue_line("markers", f"{mark}: a mark of Triton's suite")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the tests of this process that have not run yet."""
+    part, jobs, sample = (int(n) for n in os.environ["CONFORMANCE_PART"].split("/"))
+    done = set(Path(os.environ["CONFORMANCE_DONE"]).read_text(encoding="utf-8").splitlines())
+    chosen: list[pytest.Item] = []
+    others: list[pytest.Item] = []
+    met: set[str] = set()
+    for item in items:
+        function = item.nodeid.partition("[")[0]
+        number = zlib.crc32(item.nodeid.encode())
+        is_first = function not in met  # of each function at least one
+        met.add(function)
+        is_chosen = (is_first or number // 64 % sample == 0) and number % jobs == part
+        (chosen if is_chosen and item.nodeid not in done else others).append(item)
+    config.hook.pytest_deselected(items=others)
+    items[:] = chosen
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Note which test begins."""
+    _note(test=item.nodeid)
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Note how a test ended."""
+    report: Any = yield
+    if (report.when == "call" or report.outcome != "passed") and report.when != "teardown":
+        why = "" if call.excinfo is None else _line(call.excinfo)
+        _note(test=item.nodeid, outcome=report.outcome, seconds=round(call.duration, 3), why=why)
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Say that no test has ended the process."""
+    del session
+    print("\nCONFORMANCE ENDED", flush=True)
+
+
+def _line(error: pytest.ExceptionInfo[BaseException]) -> str:
+    lines = [line.strip() for line in str(error.value).splitlines() if line.strip()]
+    text = next((line for line in reversed(lines) if not set(line) <= set("^~ |")), "")
+    return f"{error.type.__name__}: {text}"[:300]
+
+
+def _note(**entry: object) -> None:
+    with _RECORD.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(entry) + "\n")
