@@ -516,6 +516,10 @@ class Builder:
         operands = (values,) if mask is None else (values, mask)
         return self._one(Code.HISTOGRAM, operands, Tile((bins,), I32), bins=bins)
 
+    def sort(self, values: Value) -> Value:
+        """Sort unsigned integers along the last axis, the smallest first."""
+        return self._one(Code.SORT, (values,), values.type)
+
     def dot(self, a: Value, b: Value, c: Value) -> Value:
         """Compute ``a @ b + c``: floats accumulate in c's dtype (at least fp32), integers in i32."""
         *batch, m, k = a.shape

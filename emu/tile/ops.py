@@ -145,6 +145,7 @@ class Code(enum.IntEnum):
     REDUCE = 700  # {axis} tiles -> tiles without the axis, or scalars
     SCAN = 701  # {axis, reverse} tiles -> tiles
     HISTOGRAM = 702  # {bins} tile of integers[, i1] -> tile<bins x i32>
+    SORT = 703  # tile of unsigned integers -> tile     each row of the last axis in ascending order
 
     # 800: products
     DOT = 800  # [.., m, k], [.., k, n], [.., m, n] -> [.., m, n]   a @ b + c
@@ -204,7 +205,7 @@ UNIFORM_SHAPES = frozenset({Code.SPLAT, Code.BROADCAST, Code.RESHAPE, Code.PERMU
 PER_ELEMENT = ELEMENTWISE | LEAVES | SHAPES | {Code.AFTER}
 """Single elements of the result can be computed wherever they are needed."""
 
-WHOLE_TILE = frozenset({Code.SCAN, Code.DOT, Code.HISTOGRAM})
+WHOLE_TILE = frozenset({Code.SCAN, Code.DOT, Code.HISTOGRAM, Code.SORT})
 """Each element of the result depends on many of the operands."""
 
 # 3: by effect
@@ -225,7 +226,10 @@ EFFECTS = ATOMIC | frozenset(
 """Operations that are needed although no result of them is; a WHILE may wait for other programs."""
 
 PURE = (
-    ELEMENTWISE | LEAVES | SHAPES | {Code.PROGRAM_ID, Code.NUM_PROGRAMS, Code.HISTOGRAM, Code.DOT}
+    ELEMENTWISE
+    | LEAVES
+    | SHAPES
+    | {Code.PROGRAM_ID, Code.NUM_PROGRAMS, Code.HISTOGRAM, Code.SORT, Code.DOT}
 )
 """Equal operands give equal results, so one of two equal operations will do.
 

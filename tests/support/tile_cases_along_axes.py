@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from itertools import product
 
@@ -23,6 +24,7 @@ from emu.tile.types import (
     I32,
     I64,
     U8,
+    U16,
     U32,
     U64,
     Kind,
@@ -157,6 +159,22 @@ def histograms(k: Kernel) -> None:
         x = k.load((np.arange(100) * 7 % (bins + 3)).astype(dtype.numpy))
         k.result(k.builder.histogram(x, bins))
         k.result(k.builder.histogram(x, bins, k.load(values(I1, 100))))
+
+
+@family
+def sorts() -> Iterable[Program]:
+    for dtype in (U8, U16, U32, U64):
+        k = Kernel()
+        for shape in ((1,), (5,), (300,), (3, 64), (2, 3, 7), (4, 1)):
+            x = values(dtype, math.prod(shape), 5).reshape(shape)
+            k.result(k.builder.sort(k.load(x)))
+            k.result(k.builder.sort(k.load(x // dtype.numpy.type(1 << (dtype.bits - 2)))))
+        wide = values(dtype, 24, 6).reshape(4, 6)
+        k.result(k.builder.sort(k.builder.permute(k.load(wide), (1, 0))))
+        k.result(k.builder.sort(k.builder.flip(k.load(wide), 1)))
+        k.result(k.builder.sort(k.builder.broadcast(k.load(wide[:, :1]), (4, 6))))
+        k.result(k.builder.sort(k.builder.unary(Code.NOT, k.load(wide))))
+        yield k.program(f"sort-{dtype}")
 
 
 # ---- products, order

@@ -18,7 +18,7 @@ from emu.tile.ops import Code
 from emu.tile.types import Tile
 
 COMPLETE_AFTER_LOOP = (Code.REDUCE, Code.JOIN, Code.ATOMIC_RMW, Code.ATOMIC_CAS)
-ELSEWHERE = (Code.CAT, Code.RESHAPE, Code.SCAN, Code.DOT, Code.HISTOGRAM)
+ELSEWHERE = (Code.CAT, Code.RESHAPE, Code.SCAN, Code.DOT, Code.HISTOGRAM, Code.SORT)
 
 
 class WrongScheduleError(AssertionError):

@@ -12,7 +12,7 @@ COVERED = (
     | TERMINATORS
     | (CONTROL - {Code.CALL})  # inlined before
     | {Code.PROGRAM_ID, Code.NUM_PROGRAMS}
-    | {Code.REDUCE, Code.SCAN, Code.HISTOGRAM, Code.DOT}
+    | {Code.REDUCE, Code.SCAN, Code.HISTOGRAM, Code.SORT, Code.DOT}
     | {Code.BARRIER, Code.JOIN_TOKENS, Code.ASSERT, Code.PRINT}
 )
 """The operations that are covered, all dtypes of each."""

@@ -235,6 +235,29 @@ def histogram(k: Emitter, operation: Operation) -> None:
             k.put(result, index, k.define(buffer.read(index.text), result.name))
 
 
+def sort(k: Emitter, operation: Operation) -> None:
+    """Put each element where as many of its row lie before it as are smaller, or equal and before it."""
+    (values,), (result,) = operation.operands, operation.results
+    size, extent = size_of(values), values.shape[-1]
+    with k.temporary(element_of(result.type), size) as buffer:
+        k.access(operation, writes=[buffer])
+        with k.lanes(size) as index:
+            own = k.define(k.at(values, index), "own")
+            column = k.coordinate(index, 1, extent)
+            base = k.define(f"{index.text} - {column.text}", "base")
+            rank, number = k.define("0", "rank"), k.name("l")
+            with k.block(f"for {number} in range({extent}):"):
+                other = k.define(k.at(values, _step(k, Index(base, size), number, 1)), "other")
+                before = f"{other} == {own} and {number} < {column.text}"
+                with k.block(f"if {other} < {own} or ({before}):"):
+                    k.line(f"{rank} = {rank} + 1")
+            k.line(buffer.write(k.define(f"{base} + {rank}", "i"), own))
+        k.wrote(buffer)
+        k.access(None, reads=[buffer], writes=[k.place(result)])
+        with k.lanes(size) as index:
+            k.put(result, index, k.define(buffer.read(index.text), result.name))
+
+
 def dot(k: Emitter, operation: Operation) -> None:
     """Multiply: one chain of fused multiply-adds per element, with k increasing."""
     a, b, c = operation.operands

@@ -207,8 +207,8 @@ class _Planner:
         self, user: Operation, position: int, contexts: dict[Value, _Context | None]
     ) -> _Context | None:
         """Return the context in which a user evaluates one of its operands; ``None``: nothing does."""
-        if user.code is Code.DOT and position < 2:
-            return _SEVERAL  # each factor is read once per row or column of the result
+        if user.code is Code.SORT or (user.code is Code.DOT and position < 2):
+            return _SEVERAL  # each factor is read once per row or column, a row once per element
         tiles = [r for r in user.results if is_tile(r)]
         is_inline = tiles and not any(r in self.plan.materialized for r in tiles)
         if user.code not in ops.PER_ELEMENT or not is_inline:
@@ -277,6 +277,8 @@ class _Planner:
             return [(v, reduced_rows(operation) == 1) for v in tiles]
         if code is Code.DOT:
             return [(v, n == 2) for n, v in enumerate(tiles)]
+        if code is Code.SORT:
+            return [(v, False) for v in tiles]
         if code is Code.JOIN_TOKENS:
             return []
         return [(v, True) for v in tiles]

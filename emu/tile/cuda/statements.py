@@ -332,5 +332,6 @@ _STATEMENTS = {
     Code.REDUCE: lanes.reduce,
     Code.SCAN: lanes.scan,
     Code.HISTOGRAM: lanes.histogram,
+    Code.SORT: lanes.sort,
     Code.DOT: lanes.dot,
 }

@@ -90,6 +90,10 @@ def split(x: Array) -> tuple[Array, Array]:
     return np.asarray(x[..., 0]), np.asarray(x[..., 1])
 
 
+def _sort(operation: Operation, x: Array) -> Array:
+    return np.sort(x, axis=-1)
+
+
 def _after(operation: Operation, x: Array, token: Array) -> Array:
     return x
 
@@ -110,6 +114,7 @@ SHAPES: dict[Code, Pure] = {
     Code.GATHER: _gather,
     Code.FLIP: _flip,
     Code.HISTOGRAM: _histogram,
+    Code.SORT: _sort,
     Code.DOT: _dot,
     Code.AFTER: _after,
     Code.JOIN_TOKENS: _join_tokens,

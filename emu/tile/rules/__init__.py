@@ -68,6 +68,7 @@ RULES: dict[Code, Rule] = {
     Code.REDUCE: along.reduce,
     Code.SCAN: along.scan,
     Code.HISTOGRAM: along.histogram,
+    Code.SORT: along.sort,
     Code.DOT: along.dot,
     Code.BARRIER: effects.barrier,
     Code.JOIN_TOKENS: effects.join_tokens,

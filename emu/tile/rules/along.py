@@ -67,6 +67,14 @@ def histogram(o: Operation) -> None:
     result_is(o, Tile((bins,), I32))
 
 
+def sort(o: Operation) -> None:
+    """Check the rules of SORT."""
+    count_operands(o, 1)
+    tile = tile_of(o.operands[0])
+    dtype_in(o.operands[0], lambda d: d.is_integer and not d.is_signed, "unsigned integers")
+    result_is(o, tile)
+
+
 def dot(o: Operation) -> None:
     """Check the rules of DOT."""
     count_operands(o, 3)

@@ -21,6 +21,7 @@ from emu.triton.codegen.errors import CompilationError, CompileTimeAssertionFail
 from emu.triton.codegen.expressions import arguments_of
 from emu.triton.codegen.frame import Frame, Leave, Outcome
 from emu.triton.codegen.state import State
+from emu.triton.codegen.unsupported import DEBUGGERS, INTERPRET
 from emu.triton.codegen.values import (
     Mismatch,
     base_type,
@@ -37,10 +38,12 @@ from emu.triton.codegen.values import (
     tensor,
     tuple,
     type_of,
+    undefined,
     unwrap,
 )
 from emu.triton.language.values import unflatten
 from emu.triton.source import BoundMethod, ConstexprFunction, JITCallable
+from emu.triton.suggestions import misfit
 
 MAX_DEPTH = 40
 """Maximum depth of calls below a kernel; more is taken for endless recursion."""
@@ -114,12 +117,33 @@ def _call(
         return call_jit(state, node, function, arguments, keywords)
     if not callable(function):
         raise state.unsupported(node, f"'{type(function).__name__}' object is not callable")
+    if str(getattr(function, "__module__", "")).partition(".")[0] in DEBUGGERS:
+        raise state.unsupported(node, f"a debugger would stop in the compiler; {INTERPRET}")
     function = _python(function)
     whole = function in OWN or is_namedtuple(function) or is_of_language(function)
     if whole or isinstance(getattr(function, "__self__", None), tensor | tuple | composite):
-        return normalize(function(*arguments, **keywords))
+        try:
+            return normalize(function(*arguments, **keywords))
+        except TypeError as error:
+            raise _misfit(node, function, arguments, keywords) or error from error.__cause__
     plain = {name: _plain(value) for name, value in keywords.items()}
     return normalize(function(*map(_plain, arguments), **plain))
+
+
+def _misfit(
+    node: ast.AST,
+    function: Callable[..., object],
+    arguments: Sequence[object],
+    keywords: dict[str, object],
+) -> TypeError | None:
+    """Return the error for a call that a function of the language does not take; ``None`` if it does."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None
+    name = ast.unparse(node.func) if isinstance(node, ast.Call) else function.__name__
+    text = misfit(f"{name}()", parameters, len(arguments), keywords)
+    return None if text is None else TypeError(text)
 
 
 def call_jit(
@@ -143,7 +167,9 @@ def call_jit(
     try:
         bound = function.signature.bind(*arguments, **keywords)
     except TypeError as error:
-        raise TypeError(f"{function.__name__}() {error}") from None
+        parameters = list(function.signature.parameters.values())
+        text = misfit(f"{function.__name__}()", parameters, len(arguments), keywords)
+        raise TypeError(text or f"{function.__name__}() {error}") from None
     bound.apply_defaults()
     scope = {}
     for given in function.signature.parameters.values():
@@ -169,7 +195,8 @@ def body(state: State, function: JITCallable) -> object:
     outcome = run(state, definition)
     if isinstance(outcome, Leave):
         return outcome.value
-    leaves = list(outcome.leaves())
+    every_leaf = list(outcome.leaves())
+    leaves = [leaf for leaf in every_leaf if not leaf.at_end] or every_leaf
     type_ = type_of(leaves[0].value)
     for leave in leaves[1:]:
         try:
@@ -192,7 +219,7 @@ def _settle(state: State, outcome: Outcome, type_: base_type) -> object:
     try:
         with state.builder.into(outcome.region):
             if isinstance(outcome, Leave):
-                return fit(outcome.value, type_)
+                return undefined(type_) if outcome.at_end else fit(outcome.value, type_)
             for region, side in zip(outcome.sides, (outcome.then, outcome.other), strict=True):
                 with state.builder.into(region):
                     value = _settle(state, side, type_)

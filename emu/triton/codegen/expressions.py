@@ -8,6 +8,7 @@ import inspect
 import operator
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
 from typing import Any
 
 from emu.tile.ir import Region, Value
@@ -32,6 +33,7 @@ from emu.triton.codegen.values import (
 )
 from emu.triton.language.values import unflatten
 from emu.triton.source import BoundMethod, JITCallable
+from emu.triton.suggestions import suggestion
 
 Function = Callable[..., Any]
 
@@ -162,8 +164,22 @@ def visit_attribute(state: State, node: ast.Attribute) -> object:
     value = state.visit(node.value)
     if isinstance(value, constexpr) and node.attr not in ("value", "type"):
         value = value.value
-    found = member_of(value, node.attr)
+    try:
+        found = member_of(value, node.attr)
+    except AttributeError as error:
+        raise _unknown(node, value, error) from None
     return found if callable(found) else normalize(found)
+
+
+def _unknown(node: ast.Attribute, value: object, error: AttributeError) -> AttributeError:
+    """Return the error for an attribute that a value does not have, with the nearest that it has."""
+    owner = ast.unparse(node.value)
+    near = suggestion(node.attr, dir(value), f"{owner}.")
+    if isinstance(value, ModuleType):
+        return AttributeError(f"{owner} ({value.__name__}) has no {node.attr!r}{near}")
+    if isinstance(value, tensor):
+        return AttributeError(f"{owner}, a tensor {value}, has no attribute {node.attr!r}{near}")
+    return AttributeError(f"{error}{near}")
 
 
 def member_of(value: object, name: str) -> object:
@@ -275,11 +291,11 @@ def operate(
         return normalize(function(first, second))
     try:
         return normalize(function(first, second))
-    except TypeError as error:
+    except TypeError:
         names = f"'{type(first).__name__}' and '{type(second).__name__}'"
         raise state.unsupported(
             node, f"unsupported operand type(s) for {_SYMBOLS[kind]}: {names}"
-        ) from error
+        ) from None
 
 
 def visit_unaryop(state: State, node: ast.UnaryOp) -> object:
@@ -291,12 +307,12 @@ def visit_unaryop(state: State, node: ast.UnaryOp) -> object:
         return _UNARY[type(node.op)](value)
     try:
         return constexpr(_UNARY[type(node.op)](unwrap(value)))
-    except TypeError as error:
+    except TypeError:
         raise state.unsupported(
             node,
             f"AST unary operator '{type(node.op).__name__}' is not (currently) implemented on "
             f"type {type(unwrap(value)).__name__}",
-        ) from error
+        ) from None
 
 
 def visit_compare(state: State, node: ast.Compare) -> object:

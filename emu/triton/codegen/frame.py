@@ -28,6 +28,7 @@ class Frame:
         declared: The statement that gave each constexpr variable its value.
         annotated: Variables that were declared ``name: constexpr`` and not yet assigned.
         lost: Variables that had a value only inside a loop or branch, and which of these it was.
+        copies: How often what follows the running statement is visited: once for each way to it.
         defaults: Whether default values are visited, where any global may be used.
     """
 
@@ -43,6 +44,7 @@ class Frame:
     annotated: set[str] = field(default_factory=set)
     lost: dict[str, str] = field(default_factory=dict)
     defaults: bool = False
+    copies: int = 1
 
     def location(self, node: ast.AST) -> Location:
         """Return where a node is in the file."""
@@ -57,12 +59,18 @@ class Frame:
 
 @dataclass(slots=True)
 class Leave:
-    """Exit of a function with a value; what the value needs is emitted into the region."""
+    """Exit of a function with a value; what the value needs is emitted into the region.
+
+    Without a ``return``, at the end of the function, the value is None. Where others return something, it is
+    undefined, as in Triton. ``scope`` has the variables there.
+    """
 
     region: Region
     value: object
     node: ast.AST
     location: Location | None
+    at_end: bool = False
+    scope: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -116,6 +124,16 @@ def has_return(node: ast.AST) -> bool:
     if isinstance(node, ast.expr | ast.FunctionDef | ast.ClassDef):
         return False
     return any(has_return(child) for child in ast.iter_child_nodes(node))
+
+
+def may_end(body: Sequence[ast.stmt]) -> bool:
+    """Return whether a block may reach its end, as far as its last statement shows."""
+    if not body:
+        return True
+    last = body[-1]
+    if isinstance(last, ast.If):
+        return may_end(last.body) or may_end(last.orelse)
+    return not isinstance(last, ast.Return)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import Any, TypeAlias, TypeVar
 
 from emu.tile.ir import Builder
@@ -17,6 +18,7 @@ from emu.triton.codegen.errors import (
     UnsupportedLanguageConstruct,
 )
 from emu.triton.codegen.frame import Frame
+from emu.triton.codegen.unsupported import INTERPRET, advice
 from emu.triton.codegen.values import (
     constexpr,
     dtype,
@@ -26,6 +28,7 @@ from emu.triton.codegen.values import (
     normalize,
 )
 from emu.triton.source import JITCallable
+from emu.triton.suggestions import suggestion
 
 E = TypeVar("E", bound=CompilationError)
 
@@ -73,11 +76,12 @@ class State:
         try:
             visitor = self._visitors.get(type(node))
             if visitor is None:
-                raise self.unsupported(node, f"unsupported AST node type: {type(node).__name__}")
+                raise self.unsupported(node, advice(node))
             return visitor(self, node)
         except (CompilationError, RecursionError):
             raise
         except Exception as error:
+            _clear(error)
             raise self.error(CompilationError, node, message_of(error)) from error
         finally:
             self.builder.location = before
@@ -92,6 +96,7 @@ class State:
         except (CompilationError, RecursionError):
             raise
         except Exception as error:
+            _clear(error)
             raise self.error(CompilationError, node, message_of(error)) from error
         finally:
             self.builder.location = before
@@ -155,6 +160,10 @@ class State:
         hint = f": it is assigned only inside {why}, and was not defined before" if why else ""
         if hasattr(builtins, name):
             hint = ": of Python's builtins kernels have " + ", ".join(sorted(BUILTINS))
+        if name == "breakpoint":
+            hint = f"; {INTERPRET}"
+        if not hint:
+            hint = suggestion(name, (*self.frame.scope, *self.frame.outer, *BUILTINS))
         raise NameError(f"{name} is not defined{hint}")
 
     def set(self, name: str, value: object) -> None:
@@ -189,7 +198,29 @@ class State:
 
 def message_of(error: BaseException) -> str:
     """Return an error's text, with its class where the text alone is not clear."""
-    text = str(error)
+    text = "; ".join([str(error), *getattr(error, "__notes__", ())])
     if isinstance(error, _PLAIN_TEXT) and text:
         return text
     return f"{type(error).__name__}: {text}" if text else repr(error)
+
+
+_HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_SHOWN = os.path.join("triton", "language", "core.py")
+
+
+def _clear(error: Exception) -> None:
+    """Take the frames of the compiler out of an error's traceback, which would be full of them.
+
+    What stays are the program's own functions that run at compile time, and the entry into the language.
+    """
+    kept: list[TracebackType] = []
+    at = error.__traceback__
+    while at is not None:
+        file = at.tb_frame.f_code.co_filename
+        if not file.startswith(_HOME) or file.endswith(_SHOWN):
+            kept.append(at)
+        at = at.tb_next
+    made: TracebackType | None = None
+    for one in reversed(kept):
+        made = TracebackType(made, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    error.__traceback__ = made

@@ -18,7 +18,8 @@ from emu.triton.language.constants import (
 )
 from emu.triton.language.conversion import cast_to, to_tensor
 from emu.triton.language.promotion import scalar_dtype
-from emu.triton.language.types import dtype, int1, tuple_type
+from emu.triton.language.shapes import broadcast_to
+from emu.triton.language.types import dtype, int1, int64, tuple_type
 from emu.triton.language.values import Scalar, flatten, tensor, tuple
 from emu.triton.source import JITCallable
 
@@ -192,6 +193,20 @@ def fit(value: object, type_: base_type) -> object:
     raise Mismatch(f"{describe(value)} and {type_}")
 
 
+def undefined(type_: base_type) -> object:
+    """Return some value of a type: zeros; may emit constants."""
+    if isinstance(type_, tuple_type):
+        return tuple([undefined(t) for t in type_], type_)
+    if isinstance(type_, composite_type):
+        return type_.make([undefined(t) for t in type_.types])
+    if not isinstance(type_, dtype):
+        return constexpr(getattr(type_, "value", None))
+    scalar = type_.scalar
+    zero = cast_to(to_tensor(0), int64 if scalar.is_ptr() else scalar)
+    made = cast_to(zero, scalar)
+    return broadcast_to(made, type_.shape) if type_.is_block() else made
+
+
 def truth(value: tensor, single: Callable[[tensor], tensor]) -> tensor:
     """Return a condition as a scalar ``int1``.
 
@@ -206,7 +221,8 @@ def truth(value: tensor, single: Callable[[tensor], tensor]) -> tensor:
         if value.type.numel != 1:
             raise TypeError(
                 "Boolean value of Tensor with more than one value is ambiguous, "
-                f"but the condition is {describe(value)}"
+                f"but the condition is {describe(value)}; tl.where chooses element by element, "
+                "tl.max(x) and the like make one value of all, tl.map_elementwise calls a function with branches"
             )
         value = single(value)
     return cast_to(value, int1)
@@ -238,5 +254,6 @@ __all__ = [
     "truth",
     "tuple",
     "type_of",
+    "undefined",
     "unwrap",
 ]

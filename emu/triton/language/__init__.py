@@ -13,6 +13,11 @@ from emu.triton.language.random import *
 from emu.triton.language.standard import *
 from emu.triton.language.types import MAX_NUMEL as TRITON_MAX_TENSOR_NUMEL
 
+for _name, _value in vars(core).items():
+    _plain = getattr(_value, "__wrapped__", None)
+    if _plain is not None and vars(math).get(_name) is _plain:
+        setattr(math, _name, _value)  # one function by both names
+
 _ONLY_IN_CORE = {
     *("CONSTEXPR_0", "builtin", "builtin_max", "builtin_min", "is_builtin", "slice_type"),
     *("extern", "extern_elementwise", "validate_block_shape"),

@@ -44,10 +44,20 @@ class aggregate_type(composite_type):
         return list(zip(self.kind.__aggregate_fields__, self.types, strict=True))
 
     def with_types(self, types: Sequence[base_type]) -> aggregate_type:
+        """Return the type of an instance whose fields have other types."""
         return aggregate_type(self.kind, types)
 
     def is_like(self, other: composite_type) -> bool:
+        """Return whether both are of one class."""
         return isinstance(other, aggregate_type) and other.kind is self.kind
+
+    def make(self, parts: Sequence[Any]) -> Any:
+        """Return an instance with these values, without a call of ``__init__``."""
+        made = object.__new__(self.kind)
+        for name, part in zip(self.kind.__aggregate_fields__, parts, strict=True):
+            object.__setattr__(made, name, part)
+        object.__setattr__(made, "_locked", True)
+        return made
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -147,17 +157,15 @@ class aggregate_value(composite, metaclass=_Making):
     _locked: bool
 
     def parts(self) -> list[Any]:
+        """Return the values of the fields."""
         return [self.__dict__[name] for name in self.__aggregate_fields__]
 
     def with_parts(self, parts: Sequence[Any]) -> Any:
-        made = object.__new__(type(self))
-        for name, part in zip(self.__aggregate_fields__, parts, strict=True):
-            object.__setattr__(made, name, part)
-        object.__setattr__(made, "_locked", True)
-        return made
+        """Return an instance with other values, without a call of ``__init__``."""
+        return self.type.make(parts)
 
     @property
-    def type(self) -> aggregate_type:  # type: ignore[override]  # computed, not set
+    def type(self) -> aggregate_type:
         """Class and types of the fields."""
         return aggregate_type(type(self), [_type_of(v) for v in self.parts()])
 

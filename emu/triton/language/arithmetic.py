@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any, TypeGuard
@@ -476,7 +477,10 @@ def where(condition: TensorLike, x: TensorLike, y: TensorLike) -> tensor:
         x: A tensor or number.
         y: A tensor or number; promoted with ``x``, or a pointer of the same type.
     """
-    chosen = cast_to(to_tensor(condition), int1)
+    given = to_tensor(condition)
+    if given.dtype != int1:
+        _warn_of_condition(given)
+    chosen = cast_to(given, int1)
     if _is_pointer(x) or _is_pointer(y):
         if not (_is_pointer(x) and _is_pointer(y) and x.dtype == y.dtype):
             raise _invalid("choose between", operand(x), operand(y))
@@ -488,6 +492,16 @@ def where(condition: TensorLike, x: TensorLike, y: TensorLike) -> tensor:
     except ValueError as error:
         raise ValueError(f"cannot choose by {chosen} between {a} and {b}: {error}") from None
     return tensor(builder().select(chosen.handle, a.handle, b.handle), a.type)
+
+
+def _warn_of_condition(condition: tensor) -> None:
+    place = builder().location
+    warnings.warn_explicit(
+        f"the condition of tl.where should be int1, but is {condition}; compare it with 0",
+        category=UserWarning,
+        filename=place.file if place else __file__,
+        lineno=place.line if place else 0,
+    )
 
 
 def integer_operation(code: Code, x: TensorLike, y: TensorLike) -> tensor:
@@ -506,6 +520,6 @@ def known_extreme(name: str, values: Sequence[Any]) -> Any:
         ValueError: One is NaN or a negative zero, of which the result would depend on the order.
     """
     for value in values:
-        if isinstance(value, float) and (value != value or (value == 0 and str(value)[0] == "-")):
+        if isinstance(value, float) and (math.isnan(value) or str(value) == "-0.0"):
             raise ValueError(f"{name} of constexprs takes neither NaN nor -0.0, but got {value}")
     return max(values) if name == "max" else min(values)

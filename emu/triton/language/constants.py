@@ -54,6 +54,10 @@ class composite_type(base_type):
         """Return whether values of both types are of one class."""
         raise NotImplementedError
 
+    def make(self, parts: Sequence[Any]) -> Any:
+        """Return a value of the class that consists of these parts."""
+        raise NotImplementedError
+
 
 class constexpr_type(base_type):
     """Type of one value that is known at compile time.

@@ -112,13 +112,13 @@ from emu.triton.language.memory import (
     atomic_max,
     atomic_min,
     atomic_or,
-    atomic_poll,
     atomic_store,
     atomic_xchg,
     atomic_xor,
     load,
     store,
 )
+from emu.triton.language.polling import atomic_poll
 from emu.triton.language.reductions import (
     reduce,
 )

@@ -50,16 +50,20 @@ def arange(start: ConstexprLike[int], end: ConstexprLike[int]) -> tensor:
     first, behind = unwrap(start), unwrap(end)
     for name, value in (("start", first), ("end", behind)):
         if not isinstance(value, int):
-            raise TypeError(f"{name} of arange must be known at compile time, but got {value!r}")
+            hint = "; declare it `NAME: tl.constexpr` and mask what is too many"
+            got = f"the run-time value {value}" if isinstance(value, tensor) else repr(value)
+            raise TypeError(
+                f"{name} of arange must be an int known at compile time, but got {got}{hint}"
+            )
         if not -(2**31) <= value < 2**31:
             raise ValueError(f"{name} of arange must fit int32, but got {value}")
     count = behind - first
     if count <= 0:
         raise ValueError(f"end of arange must be above start, but got {first} and {behind}")
     if count & (count - 1):
-        raise ValueError(
-            f"arange must have a power of 2 numbers, but from {first} to {behind} are {count}"
-        )
+        error = ValueError("arange's range must be a power of 2")
+        error.add_note(f"from {first} to {behind} there are {count} numbers")
+        raise error
     checked_shape((count,))
     return wrapped(builder().arange(first, behind), int32)
 

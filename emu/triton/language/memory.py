@@ -395,19 +395,3 @@ def atomic_store(
 def _number(pointer: tensor, what: str) -> None:
     if _element(pointer).is_ptr():
         raise TypeError(f"{what} needs elements that are numbers, but got {pointer}")
-
-
-@member
-def atomic_poll(
-    pointer: tensor,
-    expected_value: TensorLike,
-    sem: ConstexprLike[str | None] = None,
-    scope: ConstexprLike[str | None] = None,
-    timeout_ns: ConstexprLike[int] | None = None,
-) -> tensor:
-    """Refuse: this version cannot poll memory in one operation.
-
-    Raises:
-        NotImplementedError: Always.
-    """
-    raise NotImplementedError("tl.atomic_poll is not in emu yet; loop over tl.atomic_load")

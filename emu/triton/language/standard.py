@@ -25,12 +25,8 @@ from emu.triton.language.reductions import (
     xor_sum,
 )
 from emu.triton.language.scans import (
-    _log2,
-    bitonic_merge,
     cumprod,
     cumsum,
-    sort,
-    topk,
 )
 from emu.triton.language.shapes import (
     flip,
@@ -38,6 +34,12 @@ from emu.triton.language.shapes import (
     ravel,
     squeeze,
     unsqueeze,
+)
+from emu.triton.language.sorting import (
+    _log2,
+    bitonic_merge,
+    sort,
+    topk,
 )
 
 # By way of globals(), as type checkers take a list that is computed for an empty one.

@@ -389,9 +389,9 @@ def validate_block_shape(shape: Sequence[int]) -> int:
                 f"but got {extent!r} of type {type(extent).__name__}"
             )
         if extent <= 0 or extent & (extent - 1):
-            raise ValueError(
-                f"extent {i} of shape {tuple(shape)} must be a power of 2, but got {extent}"
-            )
+            error = ValueError(f"Shape element {i} must be a power of 2")
+            error.add_note(f"but it is {extent} in {tuple(shape)}")
+            raise error
     numel: int = math.prod(shape)
     if numel > MAX_NUMEL:
         raise ValueError(

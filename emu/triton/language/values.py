@@ -255,7 +255,7 @@ class tuple(base_value):
     def __getattr__(self, name: str) -> Any:
         kept = self.__dict__.get("_type")
         if kept is None or kept.fields is None or name not in kept.fields:
-            raise AttributeError(f"a tuple has no attribute {name!r}")
+            raise AttributeError(f"a tuple has no attribute {name!r}{_CHANGES.get(name, '')}")
         return self.values[kept.fields.index(name)]
 
     def __len__(self) -> int:
@@ -296,6 +296,17 @@ class tuple(base_value):
 
     def __repr__(self) -> str:
         return f"({', '.join(repr(v) for v in self.values)})"
+
+
+_LIST = "; lists are tuples in kernels and cannot be changed: "
+_CHANGES = {
+    "append": f"{_LIST}write `xs = xs + [x]`, in a loop over tl.static_range",
+    "extend": f"{_LIST}write `xs = xs + ys`, in a loop over tl.static_range",
+    **dict.fromkeys(
+        ("insert", "pop", "remove", "clear", "sort", "reverse", "copy"), f"{_LIST}make a new one"
+    ),
+}
+"""What to write in place of methods of lists."""
 
 
 class slice:

@@ -93,6 +93,7 @@ class Request:
             CompilationError: The source breaks a rule of the language.
         """
         from emu.triton.codegen.code_generator import build_module
+        from emu.triton.codegen.errors import CompilationError
 
         types = {
             name: _type(type_, self.constants.get(name))
@@ -101,7 +102,10 @@ class Request:
         }
         constants = {n: v for n, v in self.constants.items() if self.signature[n] == CONSTANT}
         options = {"debug": self.debug, "input_precision": self.input_precision}
-        return build_module(self.fn, types, constants, options)
+        try:
+            return build_module(self.fn, types, constants, options)
+        except CompilationError as error:
+            raise error.with_traceback(None) from error.__cause__
 
 
 def _type(spelled: TypeSpelling, constant: Any) -> base_type:

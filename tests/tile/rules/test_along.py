@@ -11,6 +11,8 @@ WRONG = {
     "%r = reduce %t {axis = 0} : tile<4xi32> (%a: i32, %b: i32) {\nyield %a\n}": "its results must",
     "%r = scan %t {axis = 0} : tile<8xi32> (%a: i32, %b: i32) {\nyield %a\n}": "its results must",
     "%r = histogram %t {bins = 4} : tile<4xi32>": "its operand must have one axis",
+    "%r = sort %t : tile<8xi32>": "unsigned integers",
+    "%r = sort %i : i32": "must be a tile",
     "%r = dot %x, %x, %x : tile<4x8xf32>": "it cannot multiply",
     "%r = dot %x, %y, %t : tile<4x8xi32>": "it cannot multiply",
 }

@@ -4,6 +4,7 @@ import pytest
 from triton_kernels import ints
 
 from emu.triton import language as tl
+from emu.triton.codegen.builtins import BUILTINS
 from emu.triton.source import JITCallable as jit
 
 
@@ -25,3 +26,10 @@ def test_pythons_builtin_functions(launch, a):
     out = ints(0, 0, 0, 0)
     launch(builtin_functions, ints(a), out, B=4)
     assert out.tolist() == [min(a, 5), max(a, 2, 4), 3 + 9 + 2 + 2 + 4, int(a <= 3)]
+
+
+@pytest.mark.parametrize("values", [(1.0, float("nan")), (1.0, -0.0)])
+def test_max_and_min_of_known_values_refuse_what_has_no_order(values):
+    for function in (BUILTINS["max"], BUILTINS["min"]):
+        with pytest.raises(ValueError, match="takes neither NaN nor -0.0"):
+            function(*values)

@@ -447,7 +447,7 @@ def shapes_differ(x, n):
     tl.store(x, y)
 
 
-@case(CompilationError, "inner() missing a required argument: 'b'", "inner(n)")
+@case(CompilationError, "inner() missing 1 required argument: 'b'", "inner(n)")
 def too_few_arguments(x, n):
     inner(n)
 
@@ -466,7 +466,9 @@ def float_of_a_tensor(x, n):
     tl.store(x, float(n))
 
 
-@case(CompilationError, "AttributeError: 'tensor' object has no attribute 'nothing'", "n.nothing")
+@case(
+    CompilationError, "AttributeError: n, a tensor int32[], has no attribute 'nothing'", "n.nothing"
+)
 def missing_attribute(x, n):
     tl.store(x, n.nothing)
 

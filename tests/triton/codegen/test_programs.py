@@ -148,7 +148,10 @@ def keep_some(x_ptr, keep_ptr, out_ptr, count, p, WIDTH: tl.constexpr):
 def test_dropout_with_a_given_mask(launch):
     x, out = normal(40), np.zeros(40, np.float32)
     keep = (RNG.random(40) > 0.5).astype(np.int32)
-    launch(keep_some, x, keep, out, 40, 0.5, grid=(3,), WIDTH=16)
+    with pytest.warns(
+        UserWarning, match=r"condition of tl.where should be int1, but is int32\[16\]"
+    ):
+        launch(keep_some, x, keep, out, 40, 0.5, grid=(3,), WIDTH=16)
     np.testing.assert_array_equal(out, np.where(keep, x * 2, np.float32(0)))
 
 

@@ -163,3 +163,15 @@ def value(name: str, shape: Sequence[int] = ()) -> Any:
     element = tl.dtype(name) if not name.startswith("*") else tl.pointer_type(tl.dtype(name[1:]))
     type_ = tl.block_type(element, list(shape)) if shape else element
     return tl.tensor(ir.Value(type_.to_ir()), type_)
+
+
+def on_both(kernel: Any, *arguments: Any, **constants: Any) -> list[Any]:
+    """What a kernel leaves in copies of its arguments; both back ends must leave the same."""
+    left = []
+    for backend in ("cpu", "reference"):
+        own = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+        kernel[(1,)](*own, backend=backend, **constants)
+        left.append(own)
+    for compiled, wanted in zip(*left, strict=True):
+        np.testing.assert_array_equal(compiled, wanted)
+    return left[0]

@@ -211,7 +211,8 @@ def test_where_promotes_and_broadcasts() -> None:
 
 
 def test_where_takes_numbers_as_conditions() -> None:
-    got = evaluate(lambda m: tl.where(m, 1, 2), np.array([0, 3, -1, 0], np.int32))
+    with pytest.warns(UserWarning, match="compare it with 0"):
+        got = evaluate(lambda m: tl.where(m, 1, 2), np.array([0, 3, -1, 0], np.int32))
     np.testing.assert_array_equal(got, [2, 1, 1, 2])
 
 

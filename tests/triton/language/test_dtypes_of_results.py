@@ -281,9 +281,13 @@ def test_sums_and_products_of_narrow_floats_round_at_each_step(name: str, native
     narrow = NARROW[name]
     plus = _chain(lambda a, b: a + b, terms, narrow)
     times = _chain(lambda a, b: a * b, factors, narrow)
+    sums, products = plus, times
+    if name == "bf16":  # cumsum and cumprod round once, at the end
+        sums = _chain(lambda a, b: a + b, terms, F32).astype(narrow)
+        products = _chain(lambda a, b: a * b, factors, F32).astype(narrow)
     cases: list[tuple[Callable[[Any], Any], Array, Array]] = [
-        (lambda x: tl.cumsum(x, 0), terms, plus),
-        (lambda x: tl.cumprod(x, 0), factors, times),
+        (lambda x: tl.cumsum(x, 0), terms, sums),
+        (lambda x: tl.cumprod(x, 0), factors, products),
         (lambda x: tl.associative_scan(x, 0, added), terms, plus),
         # The compiler adds the first and the third, the second and the fourth, then both sums.
         (lambda x: tl.sum(x, 0), terms[[0, 3, 1, 2]], plus[-1]),

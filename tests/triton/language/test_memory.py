@@ -143,7 +143,6 @@ def test_bad_loads_and_stores_are_named() -> None:
         (ValueError, "cache_modifier must be", lambda: tl.load(block, cache_modifier=".wb")),
         (ValueError, "cache_modifier must be", lambda: tl.store(block, 1, cache_modifier=".ca")),
         (ValueError, "eviction_policy must be", lambda: tl.load(block, eviction_policy="later")),
-        (NotImplementedError, "atomic_poll", lambda: tl.atomic_poll(p, 1)),
     ]
     for error, said, function in cases:
         with pytest.raises(error, match=said):

@@ -59,7 +59,7 @@ def test_pointers_and_blocks() -> None:
     assert block.with_element_ty(tl.int8) == tl.block_type(tl.int8, (4, 8))
     with pytest.raises(TypeError, match="element_ty must be a dtype"):
         tl.pointer_type("fp16")
-    with pytest.raises(ValueError, match="must be a power of 2, but got 6"):
+    with pytest.raises(ValueError, match="Shape element 0 must be a power of 2"):
         tl.block_type(tl.int8, [6])
     with pytest.raises(ValueError, match="name must be that of a dtype, but got 'float32'"):
         tl.dtype("float32")

@@ -21,6 +21,7 @@ from emu.tile.cpu.emit.memory import Memory
 from emu.tile.cpu.emit.point_reader import Coordinate, Point, PointReader
 from emu.tile.cpu.emit.polling import Polls
 from emu.tile.cpu.emit.scanning import emit_scan
+from emu.tile.cpu.emit.sorting import emit_sort
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.plan.reuse import may_overwrite
 from emu.tile.cpu.plan.schedule import Schedule
@@ -179,6 +180,8 @@ class Emitter:
             emit_scan(frame, operation)
         elif code is Code.HISTOGRAM:
             emit_histogram(frame, operation)
+        elif code is Code.SORT:
+            emit_sort(frame, operation)
         elif code is Code.ASSERT:
             failed = builder.not_(frame.scalar(operation.operands[0]))
             self._diagnosis.stop_if(frame, operation, failed)
