@@ -156,6 +156,7 @@ def build_module(
     module = Module()
     combine = functools.partial(_combine, state)
     context = Context(builder, module, combine, debug=bool(_option(options, "debug")))
+    context.sanitize_overflow = _option(options, "sanitize_overflow") is not False
     (definition,) = fn.parse().body
     builder.location = frame.location(definition)
     with building(context):

@@ -27,6 +27,7 @@ class Context:
         module: The functions of the kernel so far.
         call: Emits the body of a combine function in place. The default calls it as Python does.
         debug: Whether ``device_assert`` and ``assert`` have an effect.
+        sanitize_overflow: Whether, with ``debug``, integers that wrap around are errors.
         print_: Function that ``static_print`` prints with; ``None``: ``print``.
     """
 
@@ -34,6 +35,7 @@ class Context:
     module: ir.Module
     call: Call = _call
     debug: bool = False
+    sanitize_overflow: bool = True
     print_: Callable[..., None] | None = None
 
 

@@ -43,6 +43,7 @@ class Request:
         debug: Whether assertions are checked.
         backend: Name of the backend, ``"cpu"`` or ``"reference"`` unless others are registered.
         contract: Whether ``a * b + c`` may be rounded once.
+        sanitize: Whether, with ``debug``, integers that wrap around are errors.
         check: What the kernel checks as it runs: None, or one of ``checks.bounds.MODES``.
     """
 
@@ -53,11 +54,12 @@ class Request:
     backend: str
     contract: bool = False
     check: str | None = None
+    sanitize: bool = True
 
     def key(self) -> Key:
         """Return a key of the request among those of one function, in this process."""
         constants = tuple((n, constant_key(v)) for n, v in self.constants.items())
-        how = self.debug, self.backend, self.contract, self.check
+        how = self.debug, self.backend, self.contract, self.check, self.sanitize
         return tuple(self.signature.items()), constants, *how
 
     def digest(self) -> str | None:
@@ -70,9 +72,18 @@ class Request:
             spelled.append(f"{name}={text}")
         fn = (self.fn.cache_key, self.fn.__name__)
         made_by = self.backend, backends.find(self.backend).target()
-        parts = (*made_by, *fn, self.signature, spelled, self.debug, self.contract)
+        parts: tuple[object, ...] = (
+            *made_by,
+            *fn,
+            self.signature,
+            spelled,
+            self.debug,
+            self.contract,
+        )
         if self.check is not None:
             parts = (*parts, self.check)
+        if not self.sanitize:
+            parts = (*parts, "wraps")
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
 
     def module(self) -> Module:
@@ -89,7 +100,9 @@ class Request:
             if type_ != CONSTANT
         }
         constants = {n: v for n, v in self.constants.items() if self.signature[n] == CONSTANT}
-        return build_module(self.fn, types, constants, {"debug": self.debug})
+        return build_module(
+            self.fn, types, constants, {"debug": self.debug, "sanitize_overflow": self.sanitize}
+        )
 
 
 def _type(spelled: TypeSpelling, constant: Any) -> base_type:

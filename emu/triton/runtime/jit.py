@@ -238,6 +238,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
             options.backend_of(given),
             given.get("enable_fp_fusion") is True,
             options.check_of(given.get("check"), False),
+            given.get("sanitize_overflow") is not False,
         )
         with self._lock:
             known = request.key()
