@@ -25,11 +25,28 @@ from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import backends, cache
 from emu.triton.runtime.arguments import CONSTANT, Key, constant_key
 from emu.triton.runtime.backends import Executable
+from emu.triton.runtime.extensions import (
+    compile_module_from_file,
+    compile_module_from_src,
+    compile_so_from_file,
+    compile_so_from_src,
+)
 from emu.triton.runtime.stores import stored_arguments
 from emu.triton.source import JITCallable
 
 if TYPE_CHECKING:
     from emu.tile.passes.check_bounds import Access
+
+__all__ = [
+    "Build",
+    "Request",
+    "Texts",
+    "build",
+    "compile_module_from_file",
+    "compile_module_from_src",
+    "compile_so_from_file",
+    "compile_so_from_src",
+]
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,9 @@ def test_arguments_are_bound_as_python_does():
         copy[(1,)](x, y)
     with pytest.raises(TypeError, match="multiple values for argument 'x_ptr'"):
         copy[(1,)](x, y, 4, x_ptr=x)
-    with pytest.raises(TypeError, match=r"copy\(\) got an unexpected keyword argument 'BLCK'; did you mean BLOCK\?"):
+    with pytest.raises(
+        TypeError, match=r"copy\(\) got an unexpected keyword argument 'BLCK'; did you mean BLOCK\?"
+    ):
         copy[(1,)](x, y, 4, BLCK=64)
 
 
