@@ -140,7 +140,10 @@ def _compile(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, name + _ENDINGS[language])
         path.write_text(src)
-        made = _build(name, str(path), folder, *lists, language=language)
+        library_dirs, include_dirs, libraries, ccflags = lists
+        made = _build(
+            name, str(path), folder, library_dirs, include_dirs, libraries, ccflags, language
+        )
         return keeper.put(Path(made).read_bytes(), filename)
 
 
