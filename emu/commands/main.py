@@ -154,6 +154,17 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="which PE gets standard input; all: each gets a copy (default: %(default)s)",
     )
     run.add_argument(
+        "--interpret",
+        action="store_true",
+        help="execute the kernels of Triton as Python, statement by statement, so that breakpoint() and print "
+        "work in them",
+    )
+    run.add_argument(
+        "--program",
+        metavar="X[,Y[,Z]]",
+        help="with --interpret: run this one program of each grid alone",
+    )
+    run.add_argument(
         "--check",
         choices=("bounds", "bounds:all"),
         help="bounds: stop at the first address of a Triton kernel that is outside of its tensor's memory; "
@@ -398,6 +409,8 @@ def _run(options: argparse.Namespace) -> int:
             link=options.link,
             devices=devices,
             stdin=options.stdin,
+            interpret=options.interpret,
+            program=options.program,
             check=options.check,
             poison=options.poison,
         )

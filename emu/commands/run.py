@@ -35,6 +35,9 @@ class RunOptions:
         devices: Number of emulated devices of each kind that a PE sees, at least 1. Default: the
             environment's ``EMU_DEVICES``, or as many as there are PEs.
         stdin: Number of the PE that gets standard input, ``"all"`` or ``"none"``.
+        interpret: Whether Python executes the kernels of Triton, statement by statement.
+        program: With ``interpret``: number of the one program of each grid that runs, as in ``"3,0"``.
+            Default: all.
         check: What Triton kernels check as they run, as ``EMU_CHECK`` says it. Default: the environment's.
         poison: Whether new symmetric memory is filled with NaN, or 0xA5 in every byte, instead of zeros.
     """
@@ -45,6 +48,8 @@ class RunOptions:
     link: Link | None = None
     devices: int | None = None
     stdin: int | str = 0
+    interpret: bool = False
+    program: str | None = None
     check: str | None = None
     poison: bool = False
 
@@ -177,6 +182,7 @@ class Program:
 
 def _run(program: Program, options: RunOptions, imports_torch: bool) -> None:
     variables = _environment(options.n_pes, device_count(options.devices, options.n_pes))
+    variables |= _interpreting(options)
     if options.check is not None:
         variables["EMU_CHECK"] = options.check
     from emu.comm.process.launch import launch
@@ -192,6 +198,28 @@ def _run(program: Program, options: RunOptions, imports_torch: bool) -> None:
         poison=options.poison,
         preload=("torch",) if imports_torch else (),  # a second, once rather than on every PE
     )
+
+
+def _interpreting(options: RunOptions) -> dict[str, str]:
+    """Return the environment variables that let Python execute kernels.
+
+    Raises:
+        ArgumentError: ``program`` is not the number of a program, or is given without ``interpret``.
+    """
+    from emu.comm.errors import ArgumentError
+
+    if options.program is not None:
+        if not options.interpret:
+            raise ArgumentError(
+                f"program must only be given with interpret, but got {options.program!r} without it"
+            )
+        try:
+            environment.program_number(options.program)
+        except ValueError as error:
+            raise ArgumentError(str(error)) from None
+    if not options.interpret:
+        return {}
+    return {"TRITON_INTERPRET": "1", "EMU_INTERPRET_PROGRAM": options.program or ""}
 
 
 def _find_module(name: str, folders: list[str]) -> Path | None:

@@ -137,6 +137,7 @@ class JITCallable:
         do_not_specialize: Sequence[int | str] = (),
         do_not_specialize_on_alignment: Sequence[int | str] = (),
         noinline: bool = False,
+        needs_source: bool = True,
     ) -> None:
         """Take a function.
 
@@ -145,12 +146,14 @@ class JITCallable:
             do_not_specialize: Names or positions of parameters.
             do_not_specialize_on_alignment: Names or positions of parameters.
             noinline: Kept; a call means the same either way.
+            needs_source: Whether it must be written in a file; what Python runs itself need not.
 
         Raises:
             ValueError: The source of the function cannot be read.
         """
         code = fn.__code__
-        if code.co_filename.startswith("<") and code.co_filename not in linecache.cache:
+        is_unwritten = code.co_filename.startswith("<") and code.co_filename not in linecache.cache
+        if is_unwritten and needs_source:
             raise ValueError("@jit functions should be defined in a Python file")
         self.fn = fn
         self.noinline = noinline

@@ -61,6 +61,43 @@ def triton_backend() -> str | None:
     return os.environ.get("EMU_TRITON_BACKEND")
 
 
+def interpreted_program() -> tuple[int, int, int] | None:
+    """Return ``EMU_INTERPRET_PROGRAM``, the one program that interpreted kernels run; None if it is unset.
+
+    Raises:
+        ValueError: It is not one to three whole numbers with commas between them.
+    """
+    text = os.environ.get("EMU_INTERPRET_PROGRAM")
+    return program_number(text) if text else None
+
+
+def program_number(text: str) -> tuple[int, int, int]:
+    """Return the number of a program, as ``3`` or ``3,0`` say it; axes that are not said are 0.
+
+    Raises:
+        ValueError: It is not one to three whole numbers with commas between them.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not 1 <= len(parts) <= 3 or not all(part.isdecimal() for part in parts):
+        raise ValueError(
+            f"the program must be one to three whole numbers, such as 3,0, but got {text!r}"
+        )
+    x, y, z = (*map(int, parts), 0, 0)[:3]
+    return x, y, z
+
+
+def interpreter_prints_elements() -> bool:
+    """Return whether ``EMU_INTERPRET_PRINT`` is ``elements``: ``device_print`` prints a line an element.
+
+    Raises:
+        ValueError: It is neither that nor ``tensor``.
+    """
+    text = os.environ.get("EMU_INTERPRET_PRINT") or "tensor"
+    if text not in ("tensor", "elements"):
+        raise ValueError(f"EMU_INTERPRET_PRINT must be 'tensor' or 'elements', but got {text!r}")
+    return text == "elements"
+
+
 def check() -> str | None:
     """Return ``EMU_CHECK``, what Triton kernels check as they run; None if it is unset or empty."""
     return os.environ.get("EMU_CHECK") or None

@@ -9,7 +9,6 @@ import pytest
 
 import emu.triton.language as tl
 from emu import triton
-from emu.triton.tools.tensor_descriptor import TensorDescriptor
 
 
 class Pair(NamedTuple):
@@ -108,16 +107,3 @@ def test_a_constexpr_cannot_be_said_not_to_be_specialised() -> None:
 
     with pytest.raises(triton.CompilationError, match="n marked as constexpr and listed"):
         kernel[(1,)](5)
-
-
-def test_what_is_not_there_yet_says_so() -> None:
-    with pytest.raises(NotImplementedError, match=r"aggregate \(Holder\) is not in emu yet"):
-
-        @triton.aggregate
-        class Holder:
-            pass
-
-    with pytest.raises(NotImplementedError, match="TensorDescriptor is not in emu yet"):
-        TensorDescriptor(np.zeros((4, 4)), [4, 4], [4, 1], [2, 2])
-    with pytest.raises(NotImplementedError, match="from_tensor is not in emu yet"):
-        TensorDescriptor.from_tensor(np.zeros((4, 4)), [2, 2])

@@ -322,7 +322,7 @@ class _Instrumenter:
             for n, value in enumerate((builder.constant(number, I64), *programs, lane, address)):
                 builder.store(builder.ptr_add(record, builder.constant(n, I64)), value)
         if not self._keep_going:
-            builder.assert_(builder.constant(False, I1), MESSAGE)
+            builder.assert_(builder.constant(False, I1), MESSAGE)  # noqa: PT009 - emits an ASSERT
 
     def _leave_out(self, builder: Builder, operation: Operation, access: Access) -> None:
         """Narrow an operation to the lanes that are inside."""
@@ -386,5 +386,3 @@ def _mask(operation: Operation) -> Value | None:
 def _address_and_mask(operation: Operation) -> list[Value]:
     mask = _mask(operation)
     return [operation.operands[0]] if mask is None else [operation.operands[0], mask]
-
-

@@ -83,9 +83,7 @@ class Arithmetic:
         """Return a number as a value."""
         return self.builder.constant(number, I64) if isinstance(number, int) else number
 
-    def binary(
-        self, code: Code, now: Callable[[int, int], int], a: Number, b: Number
-    ) -> Number:
+    def binary(self, code: Code, now: Callable[[int, int], int], a: Number, b: Number) -> Number:
         """Apply an operation, now if both are known."""
         if isinstance(a, int) and isinstance(b, int):
             return now(a, b)
@@ -257,7 +255,9 @@ class Intervals:
         """Return the interval of all elements, computed where the value is defined."""
         home = self._home[value]
         if value not in home.known:
-            inner = self if home is self._here and not self._subjects else Intervals(home, self._home)
+            inner = (
+                self if home is self._here and not self._subjects else Intervals(home, self._home)
+            )
             home.known[value] = inner._compute(value, ())
         return home.known[value]
 
@@ -384,15 +384,11 @@ _Rule = Callable[..., Interval | None]
 
 
 def _add(n: Arithmetic, a: Interval, b: Interval) -> Interval:
-    return Interval(
-        n.add(a.low, b.low), n.add(a.high, b.high), a.least + b.least, a.most + b.most
-    )
+    return Interval(n.add(a.low, b.low), n.add(a.high, b.high), a.least + b.least, a.most + b.most)
 
 
 def _sub(n: Arithmetic, a: Interval, b: Interval) -> Interval:
-    return Interval(
-        n.sub(a.low, b.high), n.sub(a.high, b.low), a.least - b.most, a.most - b.least
-    )
+    return Interval(n.sub(a.low, b.high), n.sub(a.high, b.low), a.least - b.most, a.most - b.least)
 
 
 def _neg(n: Arithmetic, a: Interval) -> Interval:

@@ -21,7 +21,7 @@ def _is_vectorisable(region: Region) -> bool:
     return all(operation.code in plain for operation in region.operations)
 
 
-def _lane_by_lane(combine: Combine) -> Combine:
+def lane_by_lane(combine: Combine) -> Combine:
     """Evaluate a region with control flow once for each element."""
 
     def apply(arguments: Sequence[Array]) -> Sequence[Array]:
@@ -39,7 +39,7 @@ def _prefixes(operation: Operation, tiles: Sequence[Array], combine: Combine) ->
     """Return the combination of all elements up to each step along the axis."""
     axis = operation.attributes["axis"]
     if not _is_vectorisable(operation.regions[0]):
-        combine = _lane_by_lane(combine)
+        combine = lane_by_lane(combine)
     steps = range(tiles[0].shape[axis])
     if operation.attributes.get("reverse", False):
         steps = steps[::-1]

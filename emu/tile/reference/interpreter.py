@@ -158,12 +158,18 @@ class Program:
     ) -> Sequence[Array]:
         """Run one operation; errors name the program and the location."""
         try:
-            function = ONE_RESULT.get(operation.code)
-            if function is not None:
-                return (function(operation, *operands),)
-            return OTHER[operation.code](self, operation, operands, frame)
+            return self.evaluate(operation, operands, frame)
         except (ValueError, IndexError) as error:
             raise self.error(operation, str(error)) from error
+
+    def evaluate(
+        self, operation: Operation, operands: list[Array], frame: Frame | None = None
+    ) -> Sequence[Array]:
+        """Return the results of one operation; regions see the values of ``frame``."""
+        function = ONE_RESULT.get(operation.code)
+        if function is not None:
+            return (function(operation, *operands),)
+        return OTHER[operation.code](self, operation, operands, {} if frame is None else frame)
 
     def error(self, operation: Operation, message: str) -> ExecutionError:
         """Return an error at an operation."""

@@ -22,6 +22,7 @@ from emu.triton.codegen.values import (
     tuple,
     unwrap,
 )
+from emu.triton.language.blocks import stored_type
 from emu.triton.language.constants import constexpr_type
 from emu.triton.language.context import Context, building, current
 from emu.triton.language.types import dtype, float32, str_to_ty, tuple_type
@@ -242,6 +243,10 @@ def _argument(name: str, type_: object, arguments: list[Value]) -> base_value:
         value = Value(type_.to_ir(), name=name)
         arguments.append(value)
         return tensor(value, type_)
+    if isinstance(type_, stored_type):
+        return type_.make(
+            [_argument(f"{name}.{part}", of, arguments) for part, of in type_.part_types().items()]
+        )
     if isinstance(type_, Iterable):
         parts = list(type_)
         fields = getattr(type_, "fields", None) or getattr(type(type_), "_fields", None)

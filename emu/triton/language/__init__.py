@@ -16,6 +16,7 @@ from emu.triton.language.types import MAX_NUMEL as TRITON_MAX_TENSOR_NUMEL
 _ONLY_IN_CORE = {
     *("CONSTEXPR_0", "builtin", "builtin_max", "builtin_min", "is_builtin", "slice_type"),
     *("extern", "extern_elementwise", "validate_block_shape"),
+    *("tensor_descriptor_base", "tensor_descriptor_base_type"),
 }
 for _name in _ONLY_IN_CORE:
     del globals()[_name]

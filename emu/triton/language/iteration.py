@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Iterator
+from typing import Any
 
 from emu.triton.language.constants import ConstexprLike, base_value, constexpr, unwrap
+from emu.triton.language.context import builder
 from emu.triton.language.values import TensorLike, tensor
 
 
@@ -16,10 +18,18 @@ class _Range(base_value):
         self.end: TensorLike = arg1 if arg2 is None else arg2
         self.step: TensorLike = constexpr(1) if step is None else step
 
-    def __iter__(self) -> NoReturn:
-        raise RuntimeError(
-            f"tl.{type(self).__name__} can only be looped over in functions decorated with @triton.jit"
-        )
+    def __iter__(self) -> Iterator[Any]:
+        # Only a builder that evaluates at once can loop: the code generator reads the attributes instead.
+        try:
+            loop = getattr(builder(), "loop", None)
+        except RuntimeError:
+            loop = None
+        if loop is None:
+            raise RuntimeError(
+                f"tl.{type(self).__name__} can only be looped over in functions decorated with @triton.jit"
+            )
+        bounds = (self.start, self.end, self.step)
+        return iter(loop(bounds, isinstance(self, static_range)))
 
 
 class static_range(_Range):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NoReturn, Protocol
+from typing import Protocol
 
 from emu.tile.ops import Rmw
 from emu.triton.language.arithmetic import operand
-from emu.triton.language.constants import ConstexprLike, unwrap
+from emu.triton.language.constants import ConstexprLike, composite, unwrap
 from emu.triton.language.context import builder
 from emu.triton.language.conversion import bitcast_to, bytes_of_bools, cast_to, to_tensor
 from emu.triton.language.shapes import broadcast_handle, broadcast_tensors, wrapped
@@ -21,6 +21,7 @@ from emu.triton.language.types import (
     void,
 )
 from emu.triton.language.values import TensorLike, member, tensor
+from emu.triton.language.values import tuple as language_tuple
 
 _LOAD_CACHE = ("", ".ca", ".cg", ".cs", ".cv")
 _STORE_CACHE = ("", ".wb", ".cg", ".cs", ".wt")
@@ -28,10 +29,17 @@ _EVICTION = ("", "evict_first", "evict_last", "no_allocate")
 _SEMANTICS = ("acquire", "release", "acq_rel", "relaxed")
 _SCOPES = ("gpu", "cta", "sys")
 
-_BLOCK_POINTERS = (
-    "block pointers are not in Triton 3.9 and not in emu; address the elements with tl.arange, "
-    "strides and a mask"
-)
+
+class block_reference(composite):
+    """Base of single values that stand for a whole block in memory: ``tl.load`` and ``tl.store`` take them."""
+
+    def load_block(self, boundary_check: object, padding_option: object) -> tensor:
+        """Return the block."""
+        raise NotImplementedError
+
+    def store_block(self, value: TensorLike, boundary_check: object) -> tensor:
+        """Write the block."""
+        raise NotImplementedError
 
 
 def _check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
@@ -77,13 +85,32 @@ def _check_scalars(pointer: tensor, what: str, **others: tensor | None) -> None:
             )
 
 
-def _refuse_block_pointers(boundary_check: object, padding_option: object) -> None:
-    if unwrap(boundary_check) not in (None, (), []) or unwrap(padding_option) not in (None, ""):
-        raise NotImplementedError(f"boundary_check and padding_option: {_BLOCK_POINTERS}")
+def _check_no_block(boundary_check: object, padding_option: object) -> None:
+    checked = unwrap(boundary_check)
+    if isinstance(checked, language_tuple):
+        checked = checked.values
+    for name, value in (("boundary_check", checked), ("padding_option", unwrap(padding_option))):
+        if value not in (None, (), [], ""):
+            raise ValueError(
+                f"{name} must only be given for a block pointer, but got {value!r}; use mask and other"
+            )
+
+
+def _check_no_mask(what: str, **given: object) -> None:
+    for name, value in given.items():
+        if unwrap(value) is not None:
+            raise ValueError(
+                f"{name} of {what} must not be given for a block pointer; use boundary_check"
+            )
+
+
+def nothing() -> tensor:
+    """Return what a store returns: a value of type void."""
+    return tensor(None, void)
 
 
 def load(
-    pointer: tensor,
+    pointer: tensor | block_reference,
     mask: TensorLike | None = None,
     other: TensorLike | None = None,
     boundary_check: object = (),
@@ -95,11 +122,11 @@ def load(
     """Read the element that a pointer, or each of a tensor of pointers, points to.
 
     Args:
-        pointer: A pointer, or a tensor of pointers.
+        pointer: A pointer, a tensor of pointers, or a block pointer.
         mask: Memory is read only where this is true; broadcast with the pointers.
         other: Value of the elements that are not read, converted to the dtype. Default: 0.
-        boundary_check: Of block pointers, which no longer exist: must be empty.
-        padding_option: The same.
+        boundary_check: Of a block pointer: the axes along which elements may be out of bounds.
+        padding_option: Of a block pointer: ``"zero"`` or ``"nan"``, what these are read as. Default: 0.
         cache_modifier: Checked, without effect.
         eviction_policy: Checked, without effect.
         volatile: Without effect, as every load reads memory.
@@ -112,9 +139,12 @@ def load(
         ValueError: ``other`` is given without ``mask``, or the shapes do not fit.
     """
     del volatile
-    _refuse_block_pointers(boundary_check, padding_option)
     _check_one_of("cache_modifier", cache_modifier, _LOAD_CACHE)
     _check_one_of("eviction_policy", eviction_policy, _EVICTION)
+    if isinstance(pointer, block_reference):
+        _check_no_mask("load", mask=mask, other=other)
+        return pointer.load_block(boundary_check, padding_option)
+    _check_no_block(boundary_check, padding_option)
     at = _pointer(pointer, "load")
     where, instead = _mask(mask, "load"), _optional(other)
     if where is None and instead is not None:
@@ -142,7 +172,7 @@ def _broadcast_to_load(at: tensor, given: list[tensor]) -> tuple[tensor, ...]:
 
 @member
 def store(
-    pointer: tensor,
+    pointer: tensor | block_reference,
     value: TensorLike,
     mask: TensorLike | None = None,
     boundary_check: object = (),
@@ -152,10 +182,10 @@ def store(
     """Write the element that a pointer, or each of a tensor of pointers, points to.
 
     Args:
-        pointer: A pointer, or a tensor of pointers.
+        pointer: A pointer, a tensor of pointers, or a block pointer.
         value: Converted to the dtype and broadcast to the shape of the pointers.
         mask: Memory is written only where this is true.
-        boundary_check: Of block pointers, which no longer exist: must be empty.
+        boundary_check: Of a block pointer: the axes along which elements may be out of bounds.
         cache_modifier: Checked, without effect.
         eviction_policy: Checked, without effect.
 
@@ -163,15 +193,18 @@ def store(
         TypeError: ``pointer`` is not a pointer, or const, or the mask is not int1.
         ValueError: The shapes do not fit.
     """
-    _refuse_block_pointers(boundary_check, "")
     _check_one_of("cache_modifier", cache_modifier, _STORE_CACHE)
     _check_one_of("eviction_policy", eviction_policy, _EVICTION)
+    if isinstance(pointer, block_reference):
+        _check_no_mask("store", mask=mask)
+        return pointer.store_block(value, boundary_check)
+    _check_no_block(boundary_check, "")
     at, given, where = _prepared("store", pointer, value, mask)
     at_bytes = bytes_of_bools(at)
     given = cast_to(given, _element(at_bytes))
     handle = None if where is None else where.handle
     builder().store(at_bytes.handle, given.handle, handle)
-    return tensor(None, void)
+    return nothing()
 
 
 def _prepared(
@@ -377,36 +410,3 @@ def atomic_poll(
         NotImplementedError: Always.
     """
     raise NotImplementedError("tl.atomic_poll is not in emu yet; loop over tl.atomic_load")
-
-
-def make_block_ptr(*arguments: object, **keywords: object) -> tensor:
-    """Refuse, as in Triton 3.9.
-
-    Raises:
-        NotImplementedError: Always.
-    """
-    raise NotImplementedError(f"tl.make_block_ptr: {_BLOCK_POINTERS}")
-
-
-def advance(*arguments: object, **keywords: object) -> tensor:
-    """Refuse, as in Triton 3.9.
-
-    Raises:
-        NotImplementedError: Always.
-    """
-    raise NotImplementedError(f"tl.advance: {_BLOCK_POINTERS}")
-
-
-def make_tensor_descriptor(*arguments: object, **keywords: object) -> NoReturn:
-    """Refuse: this version has no tensor descriptors.
-
-    Raises:
-        NotImplementedError: Always.
-    """
-    raise NotImplementedError(
-        "tensor descriptors (tl.make_tensor_descriptor) are not in emu yet; address the elements "
-        "with tl.arange, strides and a mask"
-    )
-
-
-load_tensor_descriptor = store_tensor_descriptor = make_tensor_descriptor

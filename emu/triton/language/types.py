@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import enum
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from emu.tile import types as tile
@@ -444,6 +444,12 @@ def get_int_dtype(bitwidth: ConstexprLike[int], signed: ConstexprLike[bool]) -> 
     return found
 
 
+SPELLINGS: dict[str, Callable[[str], base_type]] = {}
+"""Functions that parse the spellings of other types, by how these begin.
+
+The modules that define such types need the dtypes first, and fill the table in.
+"""
+
 TypeSpelling: TypeAlias = "str | builtins.tuple[TypeSpelling, ...]"
 """A type as signatures spell it: ``fp32``, ``*i32``, ``constexpr``, or a (named) tuple of these."""
 
@@ -466,6 +472,9 @@ def str_to_ty(name: TypeSpelling, constant: object = None) -> Any:
         return pointer_type(str_to_ty(name[1 + const :], constant), const=const)
     if name.startswith("constexpr"):
         return constexpr_type(constant)
+    for start, parse in SPELLINGS.items():
+        if name.startswith(start):
+            return parse(name)
     if name not in _SHORT:
         raise ValueError(f"name must be that of a type of a signature, but got {name!r}")
     return _SHORT[name]

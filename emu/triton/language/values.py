@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NoReturn, TypeAlias, TypeVar, overload
+from typing import Any, NoReturn, Self, TypeAlias, TypeVar, overload
 
 from emu.tile import ir
 from emu.triton.language.constants import (
@@ -40,6 +40,13 @@ class tensor(base_value):
         shape: Extents, a tuple of constexprs; of a scalar empty.
         numel: Number of elements, a constexpr.
     """
+
+    def __new__(cls, handle: Any = None, type: object = None) -> Self:
+        """Make a tensor; a handle whose elements are known, of a kernel that runs as Python, brings its class."""
+        kind: builtins.type[Self] = cls
+        if cls is tensor:
+            kind = getattr(handle, "tensor_class", cls)
+        return object.__new__(kind)
 
     def __init__(self, handle: Any, type: dtype) -> None:
         self.handle: ir.Value = handle

@@ -3,7 +3,7 @@
 from emu.triton.runtime._allocation import set_allocator
 from emu.triton.runtime.autotuner import Autotuner, Config, Heuristics, autotune, heuristics
 from emu.triton.runtime.driver import driver
-from emu.triton.runtime.errors import InterpreterError, OutOfResources
+from emu.triton.runtime.errors import InterpreterError, OutOfBoundsError, OutOfResources
 from emu.triton.runtime.jit import (
     JITFunction,
     KernelInterface,
@@ -20,6 +20,7 @@ __all__ = [
     "JITFunction",
     "KernelInterface",
     "MockTensor",
+    "OutOfBoundsError",
     "OutOfResources",
     "TensorWrapper",
     "autotune",

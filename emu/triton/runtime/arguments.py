@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 import numpy as np
 
 from emu.triton.formats import BY_SPELLING, FORMATS
-from emu.triton.language.types import TypeSpelling
+from emu.triton.language.types import TypeSpelling, str_to_ty
 from emu.triton.source import JITCallable, KernelParam, plain_value
 
 if TYPE_CHECKING:
@@ -161,8 +161,21 @@ _PLAIN: dict[type, Callable[[Any], tuple[Key, Packed]]] = {
 }
 
 
+def register(kind: type, take: Callable[[Any], tuple[Key, Packed]]) -> None:
+    """Make instances of a class arguments.
+
+    Args:
+        kind: The class.
+        take: Returns the key and the packed value of an instance.
+    """
+    _PLAIN[kind] = take
+
+
 def _foreign(value: Tensor) -> tuple[Key, Packed]:
     """Describe an object of another library by one of the protocols for memory."""
+    for kind in type(value).__mro__:
+        if kind in _PLAIN:
+            return _PLAIN[kind](value)
     interface = getattr(value, "__array_interface__", None)
     if interface is not None:
         address, read_only = interface["data"]
@@ -274,6 +287,16 @@ def _key_of(dtype: Any) -> Key:
     return spelled
 
 
+def pointer_spelling(key: Any) -> str | None:
+    """Return how a signature spells the pointer that a key means; None of a key of anything but a tensor."""
+    if isinstance(key, tuple) and len(key) == 2 and key[1] == "read-only":
+        key = key[0]
+    if isinstance(key, str):
+        return key if key.startswith("*") else None
+    name = None if isinstance(key, (tuple, _Constant)) else dtype_name(key)
+    return None if name is None else f"*{name}"
+
+
 def constant_key(value: Any) -> Key:
     """Return a hashable key of a compile-time value: equal keys mean the same code.
 
@@ -298,6 +321,22 @@ def constant_key(value: Any) -> Key:
             f"a constexpr argument must be hashable, but got {kind.__name__} {value!r:.60}"
         ) from None
     return kind, value
+
+
+class DescriptorKey(NamedTuple):
+    """Key of a tensor descriptor.
+
+    Attributes:
+        base: Key of its tensor.
+        block_shape: Extents of its blocks.
+        padding: ``"zero"`` or ``"nan"``.
+        rounds: Whether loads round fp32 to TF32.
+    """
+
+    base: Key
+    block_shape: tuple[int, ...]
+    padding: str
+    rounds: bool
 
 
 class Specialised(NamedTuple):
@@ -393,6 +432,8 @@ def _meaning(key: Key, value: Any, keep_values: bool) -> Specialised:
         return Specialised("i32") if keep_values else Specialised(CONSTANT, 1)
     if isinstance(key, str):
         return Specialised(key)
+    if isinstance(key, DescriptorKey):
+        return _descriptor_meaning(key)
     if isinstance(key, tuple):
         if isinstance(key[0], type):
             parts = [_meaning(k, v, keep_values) for k, v in zip(key[1:], value, strict=True)]
@@ -404,3 +445,21 @@ def _meaning(key: Key, value: Any, keep_values: bool) -> Specialised:
             )
         return Specialised(_pointer_to(key[0]), read_only=True)
     return Specialised(_pointer_to(key))
+
+
+def _descriptor_meaning(key: DescriptorKey) -> Specialised:
+    from emu.triton.language.descriptors import spelling
+
+    base = _meaning(key.base, None, False)
+    element = str(base.type).removeprefix("*")
+    spelled = spelling(element, key.block_shape, key.padding, key.rounds)
+    return Specialised(spelled, read_only=base.read_only)
+
+
+def width(type_: TypeSpelling) -> int:
+    """Return the number of a kernel's arguments that a type stands for."""
+    if isinstance(type_, tuple):
+        return sum(map(width, type_))
+    if type_.startswith("tensordesc<"):
+        return len(str_to_ty(type_).part_types())
+    return int(type_ != CONSTANT)

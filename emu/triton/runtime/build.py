@@ -203,7 +203,7 @@ def build(request: Request) -> Build:
         begin = time.perf_counter_ns()
         kept: dict[str, object] = {"stores": made.stores}
         if request.check is not None:
-            from emu.triton.checks import bounds
+            from emu.triton.runtime import bounds
 
             kept["accesses"] = bounds.to_json(made.accesses)
         cache.save(digest, kept, backend.to_bytes(made.executable))
@@ -224,7 +224,7 @@ def _load(request: Request, digest: str) -> Build | None:
     executable = backends.find(request.backend).from_bytes(code)
     accesses: tuple[Access, ...] = ()
     if request.check is not None:
-        from emu.triton.checks import bounds
+        from emu.triton.runtime import bounds
 
         accesses = bounds.from_json(facts["accesses"])
     return Build(request, executable, facts["stores"], from_disk=True, accesses=accesses)
@@ -236,7 +236,7 @@ def _compile(request: Request) -> Build:
     stores = stored_arguments(module)  # the compiler may rewrite the module
     accesses: tuple[Access, ...] = ()
     if request.check is not None:
-        from emu.triton.checks import bounds
+        from emu.triton.runtime import bounds
 
         module, accesses = bounds.instrument(module, request.check)
     front_end = _microseconds(begin)

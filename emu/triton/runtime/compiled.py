@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from emu.triton import knobs
 from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import options
-from emu.triton.runtime.arguments import CONSTANT, Packed, describe, torch_guard
+from emu.triton.runtime.arguments import CONSTANT, Packed, describe, torch_guard, width
 from emu.triton.runtime.backends import Executable, Launch
 from emu.triton.runtime.build import Build
 from emu.triton.runtime.driver import WARP_SIZE, driver
 from emu.triton.runtime.launcher import extents
 
 if TYPE_CHECKING:
-    from emu.triton.checks.bounds import BoundsChecker
+    from emu.triton.runtime.bounds import BoundsChecker
 
 REGISTERS = 32
 SHARED_BYTES = 1024
@@ -209,7 +209,11 @@ def _paths(type_: TypeSpelling, at: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Return the paths to the kernel's arguments in the packed values."""
     if isinstance(type_, tuple):
         return [path for i, t in enumerate(type_) for path in _paths(t, (*at, i))]
-    return [] if type_ == CONSTANT else [at]
+    if type_ == CONSTANT:
+        return []
+    count = width(type_)
+    # A tensor descriptor is packed as a tuple of what it consists of.
+    return [at] if count == 1 else [(*at, i) for i in range(count)]
 
 
 def _selection(build: Build) -> Callable[[Sequence[Packed]], list[Packed]] | None:
@@ -262,7 +266,7 @@ def _make_run(build: Build, kernel: CompiledKernel, threads: int) -> Callable[..
 
 def _checker(build: Build) -> BoundsChecker:
     """Return what launches a kernel with checks."""
-    from emu.triton.checks.bounds import BoundsChecker
+    from emu.triton.runtime.bounds import BoundsChecker
 
     request, arguments = build.request, list[tuple[str, bool, tuple[int | str, ...]]]()
     for parameter in request.fn.params:
@@ -270,11 +274,19 @@ def _checker(build: Build) -> BoundsChecker:
             continue
         for _, *path in _paths(request.signature[parameter.name], (0,)):
             spelled: Any = request.signature[parameter.name]
+            steps: list[int | str] = []
             for step in path:
-                spelled = spelled[step]
-            name = parameter.name + "".join(f"[{step}]" for step in path)
+                if isinstance(
+                    spelled, str
+                ):  # a part of a tensor descriptor; the first is its tensor
+                    spelled = "*" if step == 0 else CONSTANT
+                    steps.append("base")
+                else:
+                    spelled = spelled[step]
+                    steps.append(step)
+            name = parameter.name + "".join(f"[{step}]" for step in steps if step != "base")
             is_pointer = isinstance(spelled, str) and spelled.startswith("*")
-            arguments.append((name, is_pointer, (parameter.name, *path)))
+            arguments.append((name, is_pointer, (parameter.name, *steps)))
     assert request.check is not None
     return BoundsChecker(request.fn.__name__, request.check, build.accesses, arguments)
 

@@ -7,12 +7,11 @@ import inspect
 import json
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NoReturn, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 from emu.triton import knobs
 from emu.triton.language.aggregates import aggregate
-from emu.triton.language.types import TypeSpelling
-from emu.triton.runtime import arguments, hooks, launcher, options
+from emu.triton.runtime import arguments, hooks, interpreting, launcher, options
 from emu.triton.runtime.arguments import Key
 from emu.triton.runtime.build import Build, Request, build
 from emu.triton.runtime.compiled import CompiledKernel
@@ -71,6 +70,8 @@ class JITFunction(JITCallable, KernelInterface[T]):
         repr: Kept for programs that ask.
         launch_metadata: ``launch_metadata(grid, metadata, arguments by name)`` returns facts of a launch that
             hooks get from ``get()``; called only where they ask.
+        interpret: Whether launches run the kernel as Python, statement by statement. Default: where
+            ``knobs.runtime.interpret`` says so.
         check: What the kernel checks as it runs: ``"bounds"``, ``"bounds:all"``, or False for nothing. Default:
             ``knobs.runtime.check`` says when it is launched.
 
@@ -89,6 +90,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         noinline: bool | None = None,
         repr: Callable[..., str] | None = None,
         launch_metadata: Callable[..., object] | None = None,
+        interpret: bool | None = None,
         check: str | bool | None = None,
     ) -> None:
         for parameter in inspect.signature(fn).parameters.values():
@@ -99,12 +101,14 @@ class JITFunction(JITCallable, KernelInterface[T]):
             do_not_specialize=do_not_specialize or (),
             do_not_specialize_on_alignment=do_not_specialize_on_alignment or (),
             noinline=bool(noinline),
+            needs_source=not (interpret or knobs.runtime.interpret),
         )
         self.module = fn.__module__
         self.version = version
         self.do_not_specialize = list(do_not_specialize or ())
         self.do_not_specialize_on_alignment = list(do_not_specialize_on_alignment or ())
         self.debug = debug
+        self.interpret = bool(interpret)
         options.check_of(check, None)  # refuses what there is not
         self.check = check
         self.kernel = None
@@ -136,6 +140,9 @@ class JITFunction(JITCallable, KernelInterface[T]):
         if any(p.parameter.kind is p.parameter.VAR_POSITIONAL for p in self.params):
             raise TypeError(f"kernel {self.__name__} must not have a parameter with a star")
         table = self._table if checked is not None else self._checked_table
+        interpret = launcher.Interpret(
+            self.interpret, interpreting.is_wanted, functools.partial(interpreting.launch, self)
+        )
         return launcher.make(
             self.__name__,
             self.params,
@@ -144,6 +151,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
             self._watched,
             checked,
             with_arguments=self.launch_metadata is not None,
+            interpret=interpret,
         )
 
     def _launch_checked(
@@ -332,7 +340,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         """Check that the kernel does not store to read-only memory."""
         position = 0
         for name, one in specialised.items():
-            count = _width(one.type)
+            count = arguments.width(one.type)
             stored = any(build.stores[position : position + count])
             if one.read_only and stored:
                 raise ValueError(
@@ -354,12 +362,14 @@ class JITFunction(JITCallable, KernelInterface[T]):
     def _fn_name(self) -> str:
         return f"{self.__module__}.{self.__qualname__}"
 
-    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
-        """Refuse: a kernel is launched on a grid, other functions are called by kernels.
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Call the function inside a kernel that runs as Python.
 
         Raises:
-            RuntimeError: Always.
+            RuntimeError: No such kernel runs: one is launched on a grid, other functions are called by it.
         """
+        if interpreting.is_running():
+            return interpreting.call(self, args, kwargs)
         raise RuntimeError(
             f"{self.__name__} must be launched as {self.__name__}[grid](...), or called from a function "
             "that is decorated with @triton.jit"
@@ -373,13 +383,6 @@ _functions: dict[str, JITFunction[Any]] = {}
 def _as_tuple(spelled: Any) -> Any:
     """Return a type's spelling with tuples in the place of JSON's lists."""
     return tuple(map(_as_tuple, spelled)) if isinstance(spelled, list) else spelled
-
-
-def _width(type_: TypeSpelling) -> int:
-    """Return the number of arguments of the executable that a type stands for."""
-    if isinstance(type_, tuple):
-        return sum(map(_width, type_))
-    return int(type_ != arguments.CONSTANT)
 
 
 @overload

@@ -11,8 +11,9 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
+from emu.triton import knobs
 from emu.triton.runtime import arguments
 from emu.triton.runtime.arguments import Key, Packed
 from emu.triton.runtime.options import check as check_options
@@ -20,6 +21,7 @@ from emu.triton.source import KernelParam, plain_value
 from emu.triton.suggestions import misfit
 
 K = TypeVar("K")
+
 
 MAX_EXTENT = 2**31 - 1
 REFUSALS = (TypeError, ValueError, OverflowError)  # of an argument
@@ -35,6 +37,8 @@ REFUSALS = (TypeError, ValueError, OverflowError)  # of an argument
 #   tables          _emu_table (kernels by key), _emu_tensors (classes of torch tensors),
 #                   _emu_watched (name, value and namespace of the globals that kernels were compiled with;
 #                   in the loop _emu_n, _emu_value and _emu_space)
+#   as Python       _emu_knobs (of the runtime), _emu_always, _emu_interprets, _emu_interpret: see Interpret;
+#                   _emu_failed, an error that this returned
 #   while keys are made, torch must not record or redirect what is read from tensors: _emu_modes() is
 #                   whether it might, _emu_guard() the context that prevents it, _emu_active that context
 #   rare cases      _emu_refuse (memory of a device), _emu_integer (64 bits), _emu_describe (all other
@@ -87,6 +91,12 @@ def launcher({parameters}):
     finally:
         if _emu_active is not None:
             _emu_active.__exit__(None, None, None)
+    if _emu_knobs.interpret or _emu_always or _emu_options:
+        if _emu_interprets(_emu_always, _emu_options):
+            _emu_failed = _emu_interpret(_emu_grid, {{{bound}}}, _emu_options)
+            if _emu_failed is not None:
+                raise _emu_failed
+            return None
     _emu_key = ({keys})
     if _emu_options:
         if "check" in _emu_options:
@@ -119,6 +129,21 @@ def launcher({parameters}):
         _emu_kernel.run(_emu_x, _emu_y, _emu_z, ({values}){given})
     return _emu_kernel
 """
+
+
+class Interpret(NamedTuple):
+    """How a kernel runs as Python.
+
+    Attributes:
+        always: Whether it was decorated so.
+        is_wanted: Tells from that and the options whether a launch does.
+        launch: Takes grid, bound arguments and options; returns the error of a program that failed, which is
+            raised where the launch stands, so that none of its inner frames is in the traceback.
+    """
+
+    always: bool
+    is_wanted: Callable[[bool, dict[str, object]], bool]
+    launch: Callable[[object, dict[str, object], dict[str, object]], Exception | None]
 
 
 def extents(grid: object) -> tuple[int, int, int]:
@@ -158,6 +183,10 @@ def _lookup(param: KernelParam, i: int) -> str:
     return _ANNOTATED.format(name=param.name, i=i, low=low, high=high, type=annotated)
 
 
+def _never(always: bool, given: dict[str, object]) -> bool:
+    return False
+
+
 def make(
     name: str,
     params: Sequence[KernelParam],
@@ -166,6 +195,7 @@ def make(
     watched: list[tuple[str, object, dict[str, object]]],
     checked: Callable[..., K] | None = None,
     with_arguments: bool = False,
+    interpret: Interpret | None = None,
 ) -> Callable[..., K]:
     """Return the launcher of a kernel.
 
@@ -178,6 +208,7 @@ def make(
         checked: Launches with the option ``check``, given the grid, bound arguments and options. None: the kernels
             of the table have checks, and are given the arguments themselves as well.
         with_arguments: Whether the kernel is given the arguments by name, too.
+        interpret: How the kernel runs as Python. None: it never does.
 
     Returns:
         ``launcher(grid, /, *args, **kwargs)``: launches and returns the compiled kernel. A grid of None
@@ -186,6 +217,11 @@ def make(
     space = _namespace(name, params)
     space |= {"_emu_table": table, "_emu_miss": miss, "_emu_watched": watched}
     space["_emu_checked"] = checked
+    space |= {
+        "_emu_always": interpret is not None and interpret.always,
+        "_emu_interprets": _never if interpret is None else interpret.is_wanted,
+        "_emu_interpret": None if interpret is None else interpret.launch,
+    }
     signature = ["_emu_grid", "/"]
     for i, param in enumerate(params):
         space[f"_emu_d{i}"] = param.default if param.has_default else MISSING
@@ -216,6 +252,7 @@ def make(
 def _namespace(name: str, params: Sequence[KernelParam]) -> dict[str, Any]:
     """Return the names that the generated text uses, except the tables of its kernel."""
     return {
+        "_emu_knobs": knobs.runtime,
         "_emu_tensors": arguments.tensors,
         "_emu_refuse": arguments.refuse_device,
         "_emu_integer": arguments.integer_key,

@@ -1,6 +1,6 @@
 """Options of a launch, besides the kernel's own arguments.
 
-``debug``, ``num_threads``, ``backend`` and ``enable_fp_fusion`` have an effect; the others are accepted.
+``debug``, ``num_threads``, ``backend``, ``interpret`` and ``enable_fp_fusion`` have an effect; the others are accepted.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ They are accepted and change nothing, as an instance of the kernel runs on one t
 ``enable_fp_fusion=True``, which lets ``a * b + c`` be rounded once.
 """
 
-USED = frozenset(("debug", "num_threads", "backend", "check"))
+USED = frozenset(("debug", "num_threads", "backend", "check", "interpret"))
 DEFAULT_BACKEND = "cpu"
 
 
@@ -117,6 +117,13 @@ def _check_backend(backend: object) -> None:
         raise ValueError(f"backend must be one of {backends.names()}, but got {backend!r}")
 
 
+def _check_interpret(interpret: object) -> None:
+    if interpret is not None and interpret is not False and interpret is not True:
+        raise TypeError(
+            f"interpret must be a bool, but got {type(interpret).__name__} {interpret!r:.60}"
+        )
+
+
 CHECKS = ("bounds", "bounds:all")
 """Values of the option ``check``; ``checks.bounds`` implements them."""
 
@@ -151,6 +158,7 @@ _CHECKS: dict[str, Callable[[object], None]] = {
     "num_warps": _check_warps,
     "debug": _check_debug,
     "backend": _check_backend,
+    "interpret": _check_interpret,
     "check": _check_check,
 }
 
@@ -164,8 +172,6 @@ def backend_of(options: dict[str, object]) -> str:
     given = options.get("backend")
     if given is not None:
         return str(given)
-    if knobs.runtime.interpret:
-        return "reference"
     backend = environment.triton_backend()
     if backend is None:
         return DEFAULT_BACKEND

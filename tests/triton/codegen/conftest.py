@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -71,7 +73,13 @@ def launch() -> Callable[..., list[str]]:
         module = compiled(kernel, *arguments, **constants)
         printed: list[str] = []
         flat = [n for a in arguments for n in numbers(a)]
-        reference.run(module, flat, grid, write=printed.append)
+        # Where launches are compared with kernels that run as Python, these are, too.
+        plugin = sys.modules.get("triton_interpreted")
+        compare: Any = nullcontext()
+        if plugin is not None and "debug" not in constants:
+            compare = plugin.compared((kernel, module), arguments, grid, constants, (type_of, flat))
+        with compare:
+            reference.run(module, flat, grid, write=printed.append)
         return printed
 
     return run

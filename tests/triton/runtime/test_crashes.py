@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -50,6 +51,12 @@ def check(text: str, address: str = "0x1238") -> None:
     assert "program (4, 0, 0) of (5, 1, 1)" in text
     assert "  x_ptr: ptr<f32> = 0x" in text
     assert "  table_ptr: ptr<i64> = 0x" in text
+    pattern = r"x_ptr: ptr<f32> = 0x([0-9a-f]+), from which the address is ([-0-9?]+) bytes away\n"
+    found = re.search(pattern, text)
+    assert found is not None
+    known = address != "0x?"
+    assert found[2] == (str(int(address, 16) - int(found[1], 16)) if known else "?")
+    assert "EMU_CHECK=bounds" in text
     assert "  n: i32 = -7\n" in text
     assert f"  wide: i64 = {2**40}\n" in text
     assert "  scale: f32 = 0x3f000000\n" in text

@@ -19,8 +19,9 @@ from emu.tile.cpu.run.thread import KEY
 
 SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 
-_HEX, _DECIMAL = 1, 2
-"""First byte of a gap: the base in which a value is written, 16 or 10; the next byte says which value."""
+_HEX, _DECIMAL, _DISTANCE = 1, 2, 3
+"""First byte of a gap: the base in which a value is written, 16 or 10, or that its distance to the address of the
+fault is written instead; the next byte says which value."""
 
 _ADDRESS, _NUMBER_X, _NUMBER_Y, _NUMBER_Z, _X, _Y, _Z, _NAME = range(0xF0, 0xF8)
 """Values besides the arguments, whose numbers are below."""
@@ -53,11 +54,15 @@ def note(name: str, place: str, parameters: tuple[tuple[str, str], ...]) -> byte
     for number, (argument, type_) in enumerate(parameters[:_MOST_ARGUMENTS]):
         integer = type_.startswith(("i", "u"))
         value = gap(number) if integer else b"0x" + gap(number, _HEX)
+        if type_.startswith("ptr"):
+            value += b", from which the address is " + gap(number, _DISTANCE) + b" bytes away"
         text += f"  {argument or number}: {type_} = ".encode() + value + b"\n"
         if len(text) > _MOST_TEXT:
             break
     if parameters:
         text += b"  (pointers and the bits of floats are hexadecimal)\n"
+    text += b"  Run it again with EMU_CHECK=bounds, or emu run --check bounds: that names the line, the lane and the "
+    text += b"tensor.\n"
     return text
 
 
@@ -256,7 +261,7 @@ look:
   %c = load i8, ptr %source
   %i1 = add i64 %i, 1
   %i2 = add i64 %i, 2
-  %gap = icmp ule i8 %c, {_DECIMAL}
+  %gap = icmp ule i8 %c, {_DISTANCE}
   br i1 %gap, label %fill, label %plain
 plain:
   %byte = getelementptr i8, ptr @buffer, i64 %at
@@ -273,7 +278,9 @@ name:
   %at2 = call i64 @put_name(i64 %at, i32 %signal)
   br label %next
 number:
-  %is_address = icmp eq i32 %which, {_ADDRESS}
+  %is_plain_address = icmp eq i32 %which, {_ADDRESS}
+  %is_distance = icmp eq i8 %c, {_DISTANCE}
+  %is_address = or i1 %is_plain_address, %is_distance
   %code.at = getelementptr i32, ptr %info, i64 2
   %code = load i32, ptr %code.at
   %sent = icmp sle i32 %code, 0
@@ -285,7 +292,10 @@ unknown:
   %at5 = add i64 %at, 1
   br label %next
 known:
-  %value = call i64 @value(i32 %which, ptr %table, ptr %info)
+  %plain_value = call i64 @value(i32 %which, ptr %table, ptr %info)
+  %fault = call i64 @value(i32 {_ADDRESS}, ptr %table, ptr %info)
+  %distance = sub i64 %fault, %plain_value
+  %value = select i1 %is_distance, i64 %distance, i64 %plain_value
   %is_hex = icmp eq i8 %c, {_HEX}
   br i1 %is_hex, label %hex, label %decimal
 hex:

@@ -22,10 +22,10 @@ from emu.tile.passes.check_bounds import (
     Access,
     check_bounds,
 )
-from emu.triton.checks.errors import BadAccess, OutOfBoundsError
-from emu.triton.checks.storages import END, Storage, find_storage, live_storages, merged
 from emu.triton.runtime.arguments import Packed
 from emu.triton.runtime.backends import Launch
+from emu.triton.runtime.errors import BadAccess, OutOfBoundsError
+from emu.triton.runtime.storages import END, Storage, find_storage, live_storages, merged
 
 MODES = ("bounds", "bounds:all")
 """Checks that there are: stop at the first bad address; leave out what is bad and report all of it."""
@@ -106,7 +106,7 @@ class BoundsChecker:
         Raises:
             OutOfBoundsError: An address was outside.
         """
-        *grid, values = call
+        x, y, z, values = call
         tensors = [self._value(given, argument) for argument in self._arguments]
         storages = [None if t is None else find_storage(t) for t in tensors]
         facts = _Facts(len(tensors), _RECORDS[self._mode])
@@ -115,14 +115,14 @@ class BoundsChecker:
             facts.set_table([*live_storages(), *(s for s in storages if s is not None)])
         failure: Exception | None = None
         try:
-            launch(*grid, (*values, facts.address))
+            launch(x, y, z, (*values, facts.address))
         except Exception as error:
             if not facts.hits or self._mode != "bounds":
                 raise
             failure = error  # the assertion that stopped the kernel: the report says more
         if facts.hits:
             del failure
-            report = _Report(self._kernel, self._arguments, tensors, storages, tuple(grid))
+            report = _Report(self._kernel, self._arguments, tensors, storages, (x, y, z))
             raise self._error(facts, report) from None
 
     @staticmethod
@@ -133,7 +133,7 @@ class BoundsChecker:
             return None
         value: Any = given[str(name)]
         for step in path:
-            value = value[step]
+            value = getattr(value, step) if isinstance(step, str) else value[step]
         return value
 
     def _error(self, facts: _Facts, report: _Report) -> OutOfBoundsError:
@@ -220,8 +220,8 @@ class _Report:
         text = "\n".join(
             [
                 *_places(chain),
-                f"{access.verb} of {access.element} out of bounds in kernel {self.kernel}, program {program} of "
-                f"{self.grid}, {_lane(access, lane, indices)}",
+                f"{access.verb} of {access.element} out of bounds in kernel {self.kernel}, "
+                + f"program {program} of {self.grid}, {_lane(access, lane, indices)}",
                 f"  address {address:#x}: {where}",
                 *self._tensor(which, access.argument is None),
             ]

@@ -17,12 +17,17 @@ from emu.tile.packing import slot
 from emu.tile.passes import simplify
 from emu.tile.passes.check_bounds import check_bounds
 from emu.tile.reference import interpreter, memory, run
-from emu.tile.types import F32, I1, I32, I64, Pointer, Tile
-from emu.triton.checks.bounds import _Facts
-from emu.triton.checks.storages import Storage
+from emu.tile.types import F32, I32, I64, Pointer, Tile
+from emu.triton.runtime.bounds import _Facts
+from emu.triton.runtime.storages import Storage
 
 SHAPES = ((), (8,), (16,), (4, 8), (8, 8), (2, 4, 4))
 GRID = (3, 2, 1)
+_CODES = (
+    *(Code.ADD, Code.ADD, Code.ADD, Code.SUB, Code.MUL, Code.MUL, Code.REM, Code.DIV),
+    *(Code.MIN, Code.MAX, Code.AND, Code.OR, Code.XOR, Code.SHL, Code.SHR),
+    *(Code.SELECT, Code.CAST, Code.NEG),
+)
 
 
 class Generator:
@@ -64,7 +69,7 @@ class Generator:
         if self.random.random() < 0.1:
             found = b.flip(found, axis)
         if len(set(shape)) < len(shape) and self.random.random() < 0.3:
-            order = [n for n in range(len(shape))]
+            order = list(range(len(shape)))
             if shape[-1] == shape[-2]:
                 order[-1], order[-2] = order[-2], order[-1]
                 found = b.permute(found, order)
@@ -75,11 +80,7 @@ class Generator:
         b = self.builder
         if depth == 0:
             return self.leaf(shape, dtype)
-        code = self.pick(
-            (Code.ADD, Code.ADD, Code.ADD, Code.SUB, Code.MUL, Code.MUL, Code.REM, Code.DIV)
-            + (Code.MIN, Code.MAX, Code.AND, Code.OR, Code.XOR, Code.SHL, Code.SHR)
-            + (Code.SELECT, Code.CAST, Code.NEG)
-        )
+        code = self.pick(_CODES)
         first = self.number(shape, dtype, depth - 1)
         if code is Code.NEG:
             return b.unary(code, first)
@@ -176,7 +177,9 @@ def slow_check(module: Module, values: Sequence[int], bounds: Sequence[Storage])
         memory_store(operation, pointer, value, np.asarray(bad(operation, pointer, mask)))
 
     def rmw(operation: Any, pointer: Any, value: Any, mask: Any = None) -> Any:
-        return memory.atomic_rmw(operation, pointer, value, np.asarray(bad(operation, pointer, mask)))
+        return memory.atomic_rmw(
+            operation, pointer, value, np.asarray(bad(operation, pointer, mask))
+        )
 
     def cas(operation: Any, pointer: Any, expected: Any, new: Any) -> Any:
         good = np.asarray(bad(operation, pointer, None))
@@ -184,7 +187,9 @@ def slow_check(module: Module, values: Sequence[int], bounds: Sequence[Storage])
         for lane in map(tuple, np.argwhere(good)):
             single = SimpleNamespace()
             at = pointer[lane]
-            result[lane] = memory.atomic_cas(single, *(np.asarray(v) for v in (at, expected[lane], new[lane])))  # type: ignore[arg-type]
+            result[lane] = memory.atomic_cas(
+                single, *(np.asarray(v) for v in (at, expected[lane], new[lane]))
+            )  # type: ignore[arg-type]
         return result
 
     memory_store = memory.store

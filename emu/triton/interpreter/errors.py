@@ -1,0 +1,25 @@
+"""Errors of kernels that run as Python."""
+
+from __future__ import annotations
+
+from emu.triton.errors import TritonError
+
+
+class InterpreterError(TritonError):
+    """Failure of a kernel that ran as Python; its cause is the error that the kernel met.
+
+    Args:
+        error_message: Description of the failure.
+    """
+
+    def __init__(self, error_message: str | None = None) -> None:
+        super().__init__(error_message or "")
+        self.error_message = error_message
+
+
+class OutOfBoundsError(InterpreterError, IndexError):
+    """Access of a kernel to memory that is not its tensor's."""
+
+
+class LanesNeeded(Exception):
+    """Raised when a combine function branches on a value: it must be called for each element alone."""

@@ -1,0 +1,193 @@
+"""A builder of the tile IR that evaluates each operation when it is appended.
+
+The reference evaluator says what an operation means; here it gets one operation at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from emu.tile import ir
+from emu.tile.ops import ATOMIC, ELEMENTWISE, MEMORY, TERMINATORS, Code
+from emu.tile.reference.along import lane_by_lane
+from emu.tile.reference.elementwise import numpy_dtype
+from emu.tile.reference.interpreter import Program
+from emu.tile.types import Pointer, Type, element_of, with_shape
+from emu.triton.interpreter import compiled_order, native
+from emu.triton.interpreter.errors import LanesNeeded
+from emu.triton.interpreter.memory import Memory
+from emu.triton.interpreter.ranges import Counter
+from emu.triton.interpreter.tensors import Array, Known
+from emu.triton.language.constants import unwrap
+
+Triple = tuple[int, int, int]
+Print = Callable[[Triple, str, Sequence[ir.Value], Sequence[Array], bool], None]
+
+_NAMES = {Code.LOAD: "load", Code.STORE: "store"}
+
+
+class Evaluator(ir.Builder):
+    """Builder whose values are known: appending an operation evaluates it.
+
+    Args:
+        number: The program's number.
+        grid: Extents of the grid.
+        memory: What it may touch.
+        print_: Prints the values of ``device_print``.
+    """
+
+    def __init__(self, number: Triple, grid: Triple, memory: Memory, print_: Print) -> None:
+        super().__init__()
+        self.number = number
+        self._program = Program(ir.Module(), number, grid, _write_nothing)
+        self._memory = memory
+        self._print = print_
+
+    def append(
+        self,
+        code: Code,
+        operands: Sequence[ir.Value] = (),
+        result_types: Sequence[Type] = (),
+        attributes: dict[str, ir.Attribute] | None = None,
+        regions: Sequence[ir.Region] = (),
+    ) -> ir.Operation:
+        """Evaluate an operation, and return it with its results."""
+        operation = ir.Operation(code, operands, result_types, attributes, regions)
+        if code in TERMINATORS:
+            return operation
+        arrays = [_array_of(v) for v in operands]
+        if code not in ELEMENTWISE and any(
+            a.ndim and not v.shape for a, v in zip(arrays, operands, strict=True)
+        ):
+            raise LanesNeeded  # a scalar of a combine function that stands for many: only one is as it says
+        if code in MEMORY:
+            self._check(operation, arrays)
+        if code is Code.PRINT:
+            self._print(
+                self.number,
+                operation.attributes["prefix"],
+                operands,
+                arrays,
+                bool(operation.attributes.get("hex", False)),
+            )
+            return operation
+        if code is Code.ASSERT:
+            if not arrays[0].all():
+                raise AssertionError(operation.attributes["message"])
+            return operation
+        results = self._results(operation, arrays)
+        origin = _origin(operands)
+        operation.results = tuple(
+            [
+                Known(t, np.asarray(r), origin if isinstance(element_of(t), Pointer) else None)
+                for t, r in zip(result_types, results, strict=True)
+            ]
+        )
+        return operation
+
+    def loop(self, bounds: Sequence[object], unrolled: bool) -> Iterable[object]:
+        """Return the indices of a loop over ``tl.range`` or, unrolled, ``tl.static_range``.
+
+        Args:
+            bounds: Start, end and step.
+            unrolled: Whether the indices are Python's integers.
+        """
+        return range(*map(unwrap, bounds)) if unrolled else Counter(bounds)
+
+    def _results(self, operation: ir.Operation, arrays: list[Array]) -> Sequence[Array]:
+        code = operation.code
+        if code in native.INEXACT:
+            return (native.elementwise(operation, arrays),)
+        if code in ATOMIC:
+            mask = arrays[2] if code is Code.ATOMIC_RMW and len(arrays) > 2 else None
+            values = arrays[1:] if code is Code.ATOMIC_CAS else arrays[1:2]
+            return (native.atomic(operation, arrays[0], values, mask),)
+        with np.errstate(all="ignore"):
+            return self._program.evaluate(operation, arrays)
+
+    def _check(self, operation: ir.Operation, arrays: list[Array]) -> None:
+        """Check the addresses of a memory operation."""
+        code, pointer = operation.code, operation.operands[0]
+        element = element_of(pointer.type)
+        assert isinstance(element, Pointer)
+        mask = None
+        if code is Code.LOAD and len(arrays) > 1:
+            mask = arrays[1]
+        elif code in (Code.STORE, Code.ATOMIC_RMW) and len(arrays) > 2:
+            mask = arrays[2]
+        size = numpy_dtype(element.element).itemsize
+        origin = pointer.origin if isinstance(pointer, Known) else None
+        self._memory.check(_NAMES.get(code, "atomic"), origin, arrays[0], mask, size)
+
+    def _combined(
+        self,
+        tiles: Sequence[ir.Value],
+        combine: Callable[..., Sequence[ir.Value]],
+        apply: Callable[[Sequence[Array], compiled_order.Combine], Sequence[Array]],
+    ) -> list[Array]:
+        """Apply a combine function along an axis: to many elements at once, if it lets us."""
+        elements = [element_of(t.type) for t in tiles]
+        both = [*elements, *elements]
+
+        def combined(arguments: Sequence[Array]) -> Sequence[Array]:
+            values = [Known(e, np.asarray(a)) for e, a in zip(both, arguments, strict=True)]
+            return [_array_of(v) for v in combine(*values)]
+
+        arrays = [_array_of(t) for t in tiles]
+        try:
+            return list(apply(arrays, combined))
+        except LanesNeeded:
+            return list(apply(arrays, lane_by_lane(combined)))
+
+    def reduce(
+        self, tiles: Sequence[ir.Value], axis: int, combine: Callable[..., Sequence[ir.Value]]
+    ) -> tuple[ir.Value, ...]:
+        """Combine the elements along an axis."""
+        shape = tiles[0].shape[:axis] + tiles[0].shape[axis + 1 :]
+
+        def apply(arrays: Sequence[Array], combined: compiled_order.Combine) -> Sequence[Array]:
+            return compiled_order.reduce(arrays, axis, combined)
+
+        results = self._combined(tiles, combine, apply)
+        types = [with_shape(shape, element_of(t.type)) for t in tiles]
+        return tuple([Known(t, r) for t, r in zip(types, results, strict=True)])
+
+    def scan(
+        self,
+        tiles: Sequence[ir.Value],
+        axis: int,
+        combine: Callable[..., Sequence[ir.Value]],
+        reverse: bool = False,
+    ) -> tuple[ir.Value, ...]:
+        """Combine each element with all before it along an axis."""
+
+        def apply(arrays: Sequence[Array], combined: compiled_order.Combine) -> Sequence[Array]:
+            return compiled_order.scan(arrays, axis, reverse, combined)
+
+        results = self._combined(tiles, combine, apply)
+        return tuple([Known(t.type, r) for t, r in zip(tiles, results, strict=True)])
+
+
+def _array_of(value: ir.Value) -> Array:
+    array: Any = getattr(value, "array", None)
+    if array is None:
+        raise RuntimeError(
+            "a kernel that runs as Python got a tensor of another launch, or of a compilation"
+        )
+    found: Array = array
+    return found
+
+
+def _origin(operands: Sequence[ir.Value]) -> str | None:
+    """Return the one argument that the pointers among the operands came from; None if there are several."""
+    names = {
+        getattr(v, "origin", None) for v in operands if isinstance(element_of(v.type), Pointer)
+    }
+    return names.pop() if len(names) == 1 else None
+
+
+def _write_nothing(text: str) -> None:
+    raise AssertionError(f"the evaluator prints itself, but got {text!r}")

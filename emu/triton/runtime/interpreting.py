@@ -1,0 +1,130 @@
+"""Launches of kernels that run as Python: arguments, their memory, and the options."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emu.kernels.core import environment
+from emu.triton import knobs
+from emu.triton.language.types import TypeSpelling
+from emu.triton.runtime import arguments, launcher, options
+from emu.triton.source import JITCallable
+
+if TYPE_CHECKING:
+    from emu.triton.interpreter.memory import Extent
+
+
+def is_wanted(always: bool, given: dict[str, object]) -> bool:
+    """Return whether a launch runs its kernel as Python.
+
+    Args:
+        always: Whether the kernel was decorated so.
+        given: Options of the launch; ``interpret`` decides if it is among them.
+    """
+    chosen = given.get("interpret")
+    if chosen is not None:
+        return chosen is True
+    # A backend that a launch names wins over the environment.
+    return always or (knobs.runtime.interpret and given.get("backend") is None)
+
+
+def launch(
+    kernel: JITCallable, grid: object, bound: dict[str, object], given: dict[str, object]
+) -> Exception | None:
+    """Run a kernel as Python; return the error of a program that failed.
+
+    Args:
+        kernel: The kernel.
+        grid: As in ``kernel[grid]``; None, as of ``warmup``, does nothing.
+        bound: All arguments by name.
+        given: The options.
+
+    Raises:
+        TypeError: An argument cannot be passed, or there is no such option.
+        ValueError: An argument or the grid is out of bounds.
+    """
+    options.check(kernel.__name__, given)
+    types: dict[str, Any] = {}
+    values: dict[str, Any] = {}
+    extents: list[Extent] = []
+    for param in kernel.params:
+        value = bound[param.name]
+        try:
+            with arguments.torch_guard():
+                found = arguments.specialise(param, value)
+                types[param.name] = _type(found.type, found.value)
+                if found.type != arguments.CONSTANT:
+                    values[param.name] = arguments.describe(value)[1]
+                    extents += _extents(param.name, value)
+        except launcher.REFUSALS as error:
+            launcher.raise_named(kernel.__name__, param.name, error)
+    if grid is None:
+        return None
+    shape = launcher.extents(grid(bound) if callable(grid) else grid)
+    if not shape[0]:
+        return None
+    from emu.triton.interpreter import grid as programs
+
+    return programs.run(
+        programs.Launch(
+            kernel,
+            types,
+            values,
+            extents,
+            shape,
+            environment.interpreted_program(),
+            environment.interpreter_prints_elements(),
+        )
+    )
+
+
+def _type(spelled: TypeSpelling, constant: Any) -> Any:
+    """Return the language's type for its spelling; constants have types, too."""
+    from emu.triton.language.constants import constexpr_type
+    from emu.triton.language.types import str_to_ty, tuple_type
+
+    if isinstance(spelled, tuple):
+        items = [_type(s, c) for s, c in zip(spelled, constant, strict=True)]
+        return tuple_type(items, getattr(spelled, "_fields", None))
+    return constexpr_type(constant) if spelled == arguments.CONSTANT else str_to_ty(spelled)
+
+
+def _extents(name: str, value: Any) -> Iterator[Extent]:
+    """Yield the memory of an argument, of each item of a tuple."""
+    from emu.triton.interpreter.memory import Extent
+
+    if isinstance(value, tuple):
+        for i, item in enumerate(value):
+            yield from _extents(f"{name}[{i}]", item)
+        return
+    base = getattr(value, "base", value) if hasattr(value, "data_ptr") else value
+    if isinstance(base, np.ndarray):
+        array: np.ndarray[Any, Any] = base
+        address, read_only = array.ctypes.data, not array.flags.writeable
+        described = f"{array.dtype} of shape {array.shape}, strides {array.strides} bytes"
+        while isinstance(array.base, np.ndarray):
+            array = array.base
+        first, behind = np.lib.array_utils.byte_bounds(array) if array.size else (address, address)
+        yield Extent(name, address, first, behind, described, read_only)
+    elif hasattr(base, "untyped_storage"):
+        storage = base.untyped_storage()
+        first = storage.data_ptr()
+        described = f"{base.dtype} of shape {tuple(base.shape)}, strides {tuple(base.stride())}"
+        yield Extent(name, base.data_ptr(), first, first + storage.nbytes(), described)
+
+
+def is_running() -> bool:
+    """Return whether this thread runs a kernel as Python."""
+    programs = sys.modules.get("emu.triton.interpreter.grid")
+    return programs is not None and bool(programs.is_running())
+
+
+def call(function: JITCallable, arguments_: tuple[object, ...], keywords: dict[str, object]) -> Any:
+    """Call a jit function inside a kernel that runs as Python."""
+    from emu.triton.interpreter import grid as programs
+
+    return programs.call(function, arguments_, keywords)

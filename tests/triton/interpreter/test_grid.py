@@ -1,0 +1,237 @@
+"""Kernels that run as Python: values, memory, errors, programs."""
+
+import traceback
+
+import numpy as np
+import pytest
+
+import emu.triton.language as tl
+from emu import triton
+from emu.triton import knobs
+from emu.triton.interpreter.errors import OutOfBoundsError
+from emu.triton.runtime.errors import InterpreterError
+
+
+@triton.jit
+def shown(x_ptr, n, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    x = tl.load(x_ptr + pid * BLOCK + tl.arange(0, BLOCK))
+    import json  # any Python runs in a kernel
+
+    seen = [json.dumps(x.numpy().tolist())]
+    seen.append(f"{pid} of {tl.num_programs(0)}: {x}, n={n:.0f}")
+    print(seen, repr(x), sep="\n")
+
+
+def test_python_runs_in_a_kernel_and_sees_values(capsys):
+    shown[(2,)](np.arange(8, dtype=np.float32), 7, BLOCK=4, interpret=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "['[0.0, 1.0, 2.0, 3.0]', '0 of 2: [0. 1. 2. 3.], n=7']",
+        "tensor(fp32[4], [0. 1. 2. 3.])",
+        "['[4.0, 5.0, 6.0, 7.0]', '1 of 2: [4. 5. 6. 7.], n=7']",
+        "tensor(fp32[4], [4. 5. 6. 7.])",
+    ]
+
+
+@triton.jit(interpret=True)
+def doubled(x_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + i, tl.load(x_ptr + i, mask=i < n) * 2, mask=i < n)
+
+
+def test_one_program_alone_runs(monkeypatch):
+    x = np.ones(10, np.float32)
+    monkeypatch.setenv("EMU_INTERPRET_PROGRAM", "1")
+    assert doubled[(3,)](x, 10, BLOCK=4) is None
+    assert x.tolist() == [1] * 4 + [2] * 4 + [1] * 2
+    monkeypatch.setenv("EMU_INTERPRET_PROGRAM", "3")
+    with pytest.raises(ValueError, match=r"inside the grid \(3, 1, 1\), but got \(3, 0, 0\)"):
+        doubled[(3,)](x, 10, BLOCK=4)
+
+
+def test_the_environment_and_the_option_choose(monkeypatch):
+    x = np.ones(4, np.float32)
+    plain = triton.jit(doubled.fn)
+    assert plain[(1,)](x, 4, BLOCK=4, interpret=True) is None
+    with knobs.runtime.scope():
+        knobs.runtime.interpret = True
+        assert plain[(1,)](x, 4, BLOCK=4) is None
+        assert plain[(1,)](x, 4, BLOCK=4, interpret=False) is not None
+        assert plain.warmup(x, 4, BLOCK=4, grid=(1,)) is None
+    assert doubled[(1,)](x, 4, BLOCK=4, interpret=False) is not None
+    assert x.tolist() == [16] * 4
+    with pytest.raises(TypeError, match="interpret must be a bool, but got int 1"):
+        plain[(1,)](x, 4, BLOCK=4, interpret=1)
+
+
+@triton.jit
+def inner(x, y):
+    return x + y
+
+
+@triton.jit
+def wrong_shapes(x_ptr, A: tl.constexpr, B: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, A))
+    y = tl.arange(0, B)
+    tl.store(x_ptr, inner(x, y))
+
+
+def test_a_traceback_has_the_users_lines_alone():
+    with pytest.raises(
+        InterpreterError, match=r"kernel wrong_shapes, program \(0, 0, 0\)"
+    ) as found:
+        wrong_shapes[(2,)](np.zeros(8, np.float32), 8, 4, interpret=True)
+    cause = found.value.__cause__
+    assert isinstance(cause, ValueError)
+    frames = traceback.extract_tb(cause.__traceback__)
+    assert [(f.filename, f.name, f.line) for f in frames] == [
+        (__file__, "wrong_shapes", "tl.store(x_ptr, inner(x, y))"),
+        (__file__, "inner", "return x + y"),
+    ]
+    assert frames[1].lineno == inner.fn.__code__.co_firstlineno + 2
+    assert frames[1].colno == 11  # of ``x + y``
+
+
+@triton.jit
+def looks_up(x_ptr, n):
+    scales = {16: 0.5}
+    tl.store(x_ptr, scales[int(n)])
+
+
+def test_an_error_of_the_users_own_python_is_the_cause():
+    with pytest.raises(InterpreterError, match=r"program \(0, 0, 0\): KeyError: 3") as found:
+        looks_up[(1,)](np.zeros(1, np.float32), 3, interpret=True)
+    assert isinstance(found.value.__cause__, KeyError)
+    (frame,) = traceback.extract_tb(found.value.__cause__.__traceback__)
+    assert frame.line == "tl.store(x_ptr, scales[int(n)])"
+    outer = traceback.extract_tb(found.value.__traceback__)
+    assert [f.filename for f in outer if "emu" in f.filename and "tests" not in f.filename] == []
+
+
+@triton.jit
+def forgets_mask(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < 10))
+
+
+def test_a_forgotten_mask_corrupts_nothing():
+    x, owner = np.ones(10, np.float32), np.zeros(10, np.float32)
+    with pytest.raises(OutOfBoundsError) as found:
+        forgets_mask[(2,)](x, owner, BLOCK=8, interpret=True)
+    assert str(found.value) == (
+        "kernel forgets_mask, program (1, 0, 0): store outside y_ptr: offset 10 (elements of 4 bytes) at "
+        "lane 2, but y_ptr (float32 of shape (10,), strides (4,) bytes) has 0 to 9; 6 of 8 lanes are outside, "
+        "no mask is given"
+    )
+    assert isinstance(found.value, IndexError)
+    assert owner.tolist() == [1] * 8 + [0] * 2
+
+
+def test_a_view_may_be_left_for_the_rest_of_its_storage():
+    whole = np.zeros(16, np.float32)
+    forgets_mask[(2,)](np.ones(16, np.float32), whole[:10], BLOCK=8, interpret=True)
+    assert whole.tolist() == [1] * 10 + [0] * 6
+
+
+def test_read_only_memory_is_not_written():
+    x = np.ones(10, np.float32)
+    fixed = np.zeros(16, np.float32)
+    fixed.flags.writeable = False
+    with pytest.raises(OutOfBoundsError, match="y_ptr must be writable"):
+        forgets_mask[(1,)](x, fixed, BLOCK=8, interpret=True)
+    assert not fixed.any()
+
+
+@triton.jit
+def through(address, y_ptr):
+    tl.store(y_ptr, tl.load(address.to(tl.pointer_type(tl.int32))))
+
+
+def test_a_pointer_of_unknown_origin_must_be_mapped():
+    x, y = np.array([7], np.int32), np.zeros(1, np.int32)
+    through[(1,)](x.ctypes.data, y, interpret=True)
+    assert y[0] == 7
+    for address, said in ((0, "a null pointer"), (4096, "address 0x1000")):
+        with pytest.raises(OutOfBoundsError, match=f"load at {said}, which is no memory"):
+            through[(1,)](address, y, interpret=True)
+
+
+@triton.jit
+def asserts(x_ptr):
+    tl.device_assert(tl.load(x_ptr + tl.arange(0, 4)) > 0, "all must be positive")
+
+
+def test_an_assertion_fails_where_it_stands():
+    asserts[(1,)](np.ones(4, np.float32), interpret=True)
+    with pytest.raises(InterpreterError, match="AssertionError: all must be positive"):
+        asserts[(1,)](np.zeros(4, np.float32), interpret=True)
+
+
+@triton.jit
+def prints(x_ptr):
+    tl.device_print("x", tl.load(x_ptr + tl.arange(0, 4)))
+
+
+def test_device_print_prints_a_tensor_once(capsys, monkeypatch):
+    x = np.arange(4, dtype=np.int32)
+    prints[(1,)](x, interpret=True)
+    assert capsys.readouterr().out == "pid (0, 0, 0) x: [0 1 2 3]\n"
+    monkeypatch.setenv("EMU_INTERPRET_PRINT", "elements")
+    prints[(1,)](x, interpret=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[3].startswith("pid (0, 0, 0) idx (3)")
+    assert len(lines) == 4
+    monkeypatch.setenv("EMU_INTERPRET_PRINT", "rows")
+    with pytest.raises(ValueError, match="EMU_INTERPRET_PRINT must be 'tensor' or 'elements'"):
+        prints[(1,)](x, interpret=True)
+
+
+@triton.jit
+def larger(a, b):
+    if a > b:
+        return a
+    return b
+
+
+@triton.jit
+def with_branch(x_ptr, y_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 64))
+    tl.store(y_ptr, tl.reduce(x, 0, larger))
+
+
+def test_a_combine_function_may_branch():
+    x, y = np.random.default_rng(0).permutation(64).astype(np.float32), np.zeros(1, np.float32)
+    with_branch[(1,)](x, y, interpret=True)
+    assert y[0] == 63
+
+
+@triton.jit
+def calls_itself_plainly(y_ptr):
+    helpers = {"add": inner}
+    tl.store(y_ptr, helpers["add"](2, 3) + larger.__call__(4, 1))
+
+
+def test_jit_functions_are_called_however_they_are_reached():
+    y = np.zeros(1, np.int32)
+    calls_itself_plainly[(1,)](y, interpret=True)
+    assert y[0] == 9
+    with pytest.raises(RuntimeError, match="must be launched as"):
+        inner(1, 2)
+
+
+def test_a_function_without_a_file_runs_as_it_is():
+    space = {"triton": triton, "tl": tl}
+    exec(  # noqa: S102 - as Triton's own tests make kernels
+        "@triton.jit(interpret=True)\n"
+        "def fill(y_ptr):\n"
+        "    for i in tl.range(2, 6):\n"
+        "        for j in tl.static_range(2):\n"
+        "            tl.store(y_ptr + i - 2, i * 2 + j)\n",
+        space,
+    )
+    y = np.zeros(4, np.int32)
+    space["fill"][(1,)](y)
+    assert y.tolist() == [5, 7, 9, 11]
+    with pytest.raises(ValueError, match="should be defined in a Python file"):
+        triton.jit(space["fill"].fn)
