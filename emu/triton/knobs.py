@@ -12,7 +12,7 @@ import contextlib
 import importlib
 import os
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any, Generic, Self, TypeVar, cast
 
 from emu.kernels.core import environment
@@ -53,6 +53,9 @@ G = TypeVar("G")  # what it reads
 
 _TRUE = frozenset(("1", "true", "on", "yes", "y"))
 _UNSET = object()
+_variables: Container[object] = getattr(
+    os.environ, "_data", os.environ
+)  # names as the system has them
 
 
 class Env:
@@ -143,11 +146,15 @@ class env_bool(env_base[bool, bool]):
     def __init__(self, key: str, default: bool = False) -> None:
         super().__init__(key)
         self.default = default
+        self._encoded = os.environ.encodekey(key)
 
     def get(self) -> bool:
         """Return what the environment says, or the default."""
-        found = os.environ.get(self.key)
-        return self.default if found is None else found.lower() in _TRUE
+        if (
+            self._encoded not in _variables
+        ):  # each launch asks: os.environ takes a microsecond to say no
+            return self.default
+        return os.environ.get(self.key, "").lower() in _TRUE
 
 
 class env_int(env_base[int, int]):

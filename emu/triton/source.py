@@ -308,7 +308,7 @@ class JITCallable:
                         digest.update(f"{name}{chain}.{member}".encode())
             elif (text := _text(value)) is not None:
                 digest.update(f"{name}{chain}={text}".encode())
-                if not chain:
+                if not chain and value is not None:
                     self.used_global_vals[name, id(space)] = (value, space)
         return digest.hexdigest()
 
@@ -419,7 +419,14 @@ def references(tree: ast.AST) -> Iterator[tuple[str, tuple[str, ...]]]:
     Args:
         tree: A module that holds the function alone.
     """
-    nodes = list(ast.walk(tree))  # parents come before their children
+    defaults = {
+        id(node)
+        for function in getattr(tree, "body", ())
+        if isinstance(function, ast.FunctionDef)
+        for default in (*function.args.defaults, *filter(None, function.args.kw_defaults))
+        for node in ast.walk(default)
+    }  # Python has worked them out; they may be of names that change
+    nodes = [n for n in ast.walk(tree) if id(n) not in defaults]  # parents before their children
     stored = {n.id for n in nodes if type(n) is ast.Name and type(n.ctx) is ast.Store}
     stored.update(n.arg for n in nodes if type(n) is ast.arg)
     inner: set[int] = set()

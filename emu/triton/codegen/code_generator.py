@@ -165,6 +165,7 @@ def build_module(
         debug=bool(_option(options, "debug")),
         input_precision=None if precision is None else str(precision),
     )
+    context.sanitize_overflow = _option(options, "sanitize_overflow") is not False
     (definition,) = fn.parse().body
     builder.location = frame.location(definition)
     with building(context):

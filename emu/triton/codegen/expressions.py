@@ -31,6 +31,7 @@ from emu.triton.codegen.values import (
     type_of,
     unwrap,
 )
+from emu.triton.language import overflow
 from emu.triton.language.values import unflatten
 from emu.triton.source import BoundMethod, JITCallable
 from emu.triton.suggestions import suggestion
@@ -288,7 +289,9 @@ def operate(
         if isinstance(value, composite) and hasattr(type(value), special):
             return method_result(state, node, value, special, other)
     if is_tensor(first) or is_tensor(second):
-        return normalize(function(first, second))
+        result = normalize(function(first, second))
+        overflow.check(function, first, second)
+        return result
     try:
         return normalize(function(first, second))
     except TypeError:

@@ -29,6 +29,7 @@ class Context:
         debug: Whether ``device_assert`` and ``assert`` have an effect.
         input_precision: Default of ``dot`` for operands of fp32, which are then rounded as it says; ``None``: they
             are not rounded, whatever a kernel asks for.
+        sanitize_overflow: Whether, with ``debug``, integers that wrap around are errors.
         print_: Function that ``static_print`` prints with; ``None``: ``print``.
     """
 
@@ -37,6 +38,7 @@ class Context:
     call: Call = _call
     debug: bool = False
     input_precision: str | None = None
+    sanitize_overflow: bool = True
     print_: Callable[..., None] | None = None
 
 

@@ -185,7 +185,7 @@ def _foreign(value: Tensor) -> tuple[Key, Packed]:
         return ((dtype, "read-only") if read_only else dtype), address
     if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
         with guard():
-            return _pointer_to(value.dtype), value.data_ptr()
+            return _key_of(value.dtype), value.data_ptr()
     if hasattr(value, "__dlpack__"):
         return _dlpack(value)
     if isinstance(value, JITCallable) or dtype_name(value) is not None:
@@ -273,6 +273,20 @@ def _pointer_to(dtype: object) -> str:
     return f"*{name}"
 
 
+def _key_of(dtype: Any) -> Key:
+    """Return the key of a pointer to a dtype: that of a tensor of torch with it, where torch has it.
+
+    Raises:
+        TypeError: Kernels do not know the dtype.
+    """
+    spelled = _pointer_to(dtype)
+    with contextlib.suppress(TypeError):
+        if dtype in DTYPES and not isinstance(dtype, (np.dtype, type)):
+            key: Key = dtype
+            return key
+    return spelled
+
+
 def pointer_spelling(key: Any) -> str | None:
     """Return how a signature spells the pointer that a key means; None of a key of anything but a tensor."""
     if isinstance(key, tuple) and len(key) == 2 and key[1] == "read-only":
@@ -296,6 +310,8 @@ def constant_key(value: Any) -> Key:
         return kind, value.hex()  # 0.0 and -0.0 are equal
     if kind.__name__ == "constexpr":
         return constant_key(value.value)
+    if isinstance(value, JITCallable):
+        return kind, value, value.cache_key  # its source may be replaced
     if isinstance(value, (tuple, list)):
         return (kind, *map(constant_key, value))
     try:

@@ -84,7 +84,9 @@ class Config:
         return {**self.kwargs, **options}
 
     def __str__(self) -> str:
-        options = {n: v for n, v in self._launch_options().items() if n != "ir_override"}
+        options = self._launch_options()
+        if self.ir_override is None:
+            del options["ir_override"]
         return ", ".join(f"{n}: {v}" for n, v in {**self.kwargs, **options}.items())
 
     def _identity(self) -> tuple[object, ...]:
@@ -363,7 +365,8 @@ class Autotuner(KernelInterface[Any]):
             configs = list(self.early_config_prune(self.configs, nargs, **kwargs))
             if not configs:
                 raise AutotunerError(
-                    "early_config_prune must return at least one Config, but got none"
+                    "No valid autotuner configs after pruning. `early_config_prune` should return at "
+                    "least one config."
                 )
         if self.perf_model is None:
             return configs

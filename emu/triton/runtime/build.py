@@ -25,11 +25,28 @@ from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import backends, cache
 from emu.triton.runtime.arguments import CONSTANT, Key, constant_key
 from emu.triton.runtime.backends import Executable
+from emu.triton.runtime.extensions import (
+    compile_module_from_file,
+    compile_module_from_src,
+    compile_so_from_file,
+    compile_so_from_src,
+)
 from emu.triton.runtime.stores import stored_arguments
 from emu.triton.source import JITCallable
 
 if TYPE_CHECKING:
     from emu.tile.passes.check_bounds import Access
+
+__all__ = [
+    "Build",
+    "Request",
+    "Texts",
+    "build",
+    "compile_module_from_file",
+    "compile_module_from_src",
+    "compile_so_from_file",
+    "compile_so_from_src",
+]
 
 
 @dataclass(frozen=True)
@@ -43,6 +60,7 @@ class Request:
         debug: Whether assertions are checked.
         backend: Name of the backend, ``"cpu"`` or ``"reference"`` unless others are registered.
         contract: Whether ``a * b + c`` may be rounded once.
+        sanitize: Whether, with ``debug``, integers that wrap around are errors.
         check: What the kernel checks as it runs: None, or one of ``checks.bounds.MODES``.
         input_precision: Default of ``dot`` where operands of fp32 are rounded as a kernel says; None where they
             are not.
@@ -56,11 +74,19 @@ class Request:
     contract: bool = False
     check: str | None = None
     input_precision: str | None = None
+    sanitize: bool = True
 
     def key(self) -> Key:
         """Return a key of the request among those of one function, in this process."""
         constants = tuple((n, constant_key(v)) for n, v in self.constants.items())
-        how = self.debug, self.backend, self.contract, self.check, self.input_precision
+        how = (
+            self.debug,
+            self.backend,
+            self.contract,
+            self.check,
+            self.input_precision,
+            self.sanitize,
+        )
         return tuple(self.signature.items()), constants, *how
 
     def digest(self) -> str | None:
@@ -84,6 +110,8 @@ class Request:
         )
         if self.check is not None:
             parts = (*parts, self.check)
+        if not self.sanitize:
+            parts = (*parts, "wraps")
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
 
     def module(self) -> Module:
@@ -101,7 +129,11 @@ class Request:
             if type_ != CONSTANT
         }
         constants = {n: v for n, v in self.constants.items() if self.signature[n] == CONSTANT}
-        options = {"debug": self.debug, "input_precision": self.input_precision}
+        options = {
+            "debug": self.debug,
+            "input_precision": self.input_precision,
+            "sanitize_overflow": self.sanitize,
+        }
         try:
             return build_module(self.fn, types, constants, options)
         except CompilationError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -79,6 +80,7 @@ class CompiledKernel:
             self.metadata.shared,
         )
         self._threads = threads
+        self._owner = os.getpid()
         self.run: Callable[..., None] = self._run_first
 
     @property
@@ -154,9 +156,14 @@ class CompiledKernel:
         return launch
 
     def __del__(self) -> None:
-        if getattr(self, "module", None) is not None and knobs.runtime.kernel_unload_hook:
-            unload = knobs.runtime.kernel_unload_hook
-            unload(self.module, self.function, self.name, self.metadata_group, self.hash)
+        # What a fork copied was not loaded here.
+        module = self.__dict__.get("module")
+        if module is None or self._owner != os.getpid():
+            return
+        self.module = None
+        if knobs.runtime.kernel_unload_hook:
+            facts = (module, self.function, self.name, self.metadata_group, self.hash)
+            knobs.runtime.kernel_unload_hook(*facts)
 
     def __repr__(self) -> str:
         return f"CompiledKernel({self.name}: {self.src.signature})"

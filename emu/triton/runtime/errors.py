@@ -52,7 +52,7 @@ class AutotunerError(TritonError):
     """
 
     def __init__(self, error_message: str | None = None) -> None:
-        super().__init__(error_message or "")
+        super().__init__(f"Autotuner error: {error_message or ''}")
         self.error_message = error_message
 
 

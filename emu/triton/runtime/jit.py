@@ -247,6 +247,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
             given.get("enable_fp_fusion") is True,
             options.check_of(given.get("check"), False),
             options.input_precision_of(given),
+            given.get("sanitize_overflow") is not False,
         )
         with self._lock:
             known = request.key()

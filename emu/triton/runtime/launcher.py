@@ -37,7 +37,7 @@ REFUSALS = (TypeError, ValueError, OverflowError)  # of an argument
 #   tables          _emu_table (kernels by key), _emu_tensors (classes of torch tensors),
 #                   _emu_watched (name, value and namespace of the globals that kernels were compiled with;
 #                   in the loop _emu_n, _emu_value and _emu_space)
-#   as Python       _emu_knobs (of the runtime), _emu_always, _emu_interprets, _emu_interpret: see Interpret;
+#   as Python       _emu_knobs (settings), _emu_always, _emu_interprets, _emu_interpret: see Interpret;
 #                   _emu_failed, an error that this returned
 #   while keys are made, torch must not record or redirect what is read from tensors: _emu_modes() is
 #                   whether it might, _emu_guard() the context that prevents it, _emu_active that context
@@ -91,7 +91,7 @@ def launcher({parameters}):
     finally:
         if _emu_active is not None:
             _emu_active.__exit__(None, None, None)
-    if _emu_knobs.interpret or _emu_always or _emu_options:
+    if _emu_knobs.runtime.interpret or _emu_always or _emu_options:
         if _emu_interprets(_emu_always, _emu_options):
             _emu_failed = _emu_interpret(_emu_grid, {{{bound}}}, _emu_options)
             if _emu_failed is not None:
@@ -252,7 +252,7 @@ def make(
 def _namespace(name: str, params: Sequence[KernelParam]) -> dict[str, Any]:
     """Return the names that the generated text uses, except the tables of its kernel."""
     return {
-        "_emu_knobs": knobs.runtime,
+        "_emu_knobs": knobs,
         "_emu_tensors": arguments.tensors,
         "_emu_refuse": arguments.refuse_device,
         "_emu_integer": arguments.integer_key,
