@@ -2,6 +2,65 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 
 class TritonError(Exception):
     """Base of the errors of a kernel or of its use."""
+
+
+@dataclass(frozen=True)
+class BadAccess:
+    """An access to memory that does not belong to the tensor.
+
+    Attributes:
+        kernel: Name of the kernel.
+        verb: ``"load"``, ``"store"`` or ``"atomic"``.
+        file: Path of the source; empty if unknown.
+        line: Line, from 1; 0 if unknown.
+        column: Column, from 1; 0 if unknown.
+        program: Indices x, y, z of the program.
+        lane: Indices of the first lane that is outside, in the tile; ``()`` of a scalar.
+        address: Address of that lane.
+        argument: Name of the argument that the address comes from; None if it was read from memory.
+        past_end: Bytes from the end of the nearest memory to the address, negative before the end; None if
+            the address lies before its start, or no memory is known.
+        before_start: Bytes from the address to the start of the memory; None if it lies past the end.
+        text: The whole report.
+    """
+
+    kernel: str
+    verb: str
+    file: str
+    line: int
+    column: int
+    program: tuple[int, int, int]
+    lane: tuple[int, ...]
+    address: int
+    argument: str | None
+    past_end: int | None
+    before_start: int | None
+    text: str
+
+
+class OutOfBoundsError(TritonError, IndexError):
+    """A checked or interpreted kernel used an address that is not in the memory of its tensor.
+
+    Attributes:
+        accesses: What was found, one :class:`BadAccess` for each access of the source, the first first. There is
+            one unless the check is ``"bounds:all"``, and none of an interpreted kernel, whose traceback has the place.
+        count: How often, over all programs: at least as many as there are accesses.
+    """
+
+    def __init__(self, accesses: tuple[BadAccess, ...], count: int) -> None:
+        super().__init__(accesses, count)
+        self.accesses = accesses
+        self.count = count
+
+    def __str__(self) -> str:
+        parts = [access.text for access in self.accesses]
+        if self.count > len(parts) > 1:
+            parts.append(
+                f"{self.count} accesses of tiles were outside; the first of each place is shown"
+            )
+        return "\n\n".join(parts)

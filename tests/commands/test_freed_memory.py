@@ -15,7 +15,7 @@ PROGRAM = """
 import os, resource
 from emu.commands.freed_memory import keep_freed_memory
 
-print(keep_freed_memory(), os.environ.get("THP_MEM_ALLOC_ENABLE"))
+print(keep_freed_memory(1), os.environ.get("THP_MEM_ALLOC_ENABLE"))
 if KEEPS:
     import torch
 

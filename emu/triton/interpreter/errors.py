@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emu.triton.errors import TritonError
+from emu.triton.errors import OutOfBoundsError, TritonError
 
 
 class InterpreterError(TritonError):
@@ -17,8 +17,16 @@ class InterpreterError(TritonError):
         self.error_message = error_message
 
 
-class OutOfBoundsError(InterpreterError, IndexError):
-    """Access of a kernel to memory that is not its tensor's."""
+class InterpretedAccessError(InterpreterError, OutOfBoundsError):
+    """Access of an interpreted kernel to memory that is not its tensor's."""
+
+    def __init__(self, error_message: str) -> None:
+        Exception.__init__(self, error_message)
+        self.error_message = error_message
+        self.accesses, self.count = (), 1
+
+    def __str__(self) -> str:
+        return self.error_message or ""
 
 
 class LanesNeeded(Exception):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from emu.triton.interpreter.errors import OutOfBoundsError
+from emu.triton.interpreter.errors import InterpretedAccessError
 
 Array = np.ndarray[Any, Any]
 
@@ -59,7 +59,7 @@ class Memory:
             size: Bytes of an element.
 
         Raises:
-            OutOfBoundsError: A lane is outside the storage of its argument, or of all memory, or may not
+            InterpretedAccessError: A lane is outside the storage of its argument, or of all memory, or may not
                 be written.
         """
         used = addresses if active is None else addresses[np.broadcast_to(active, addresses.shape)]
@@ -75,13 +75,13 @@ class Memory:
             return
         extent = extent or next(e for e in self._extents if e.first <= low and high <= e.behind)
         if extent.read_only and what != "load":
-            raise OutOfBoundsError(
+            raise InterpretedAccessError(
                 f"{extent.name} must be writable, as the kernel stores to it, but got a read-only array"
             )
 
     def _outside(
         self, what: str, extent: Extent, addresses: Array, active: Array | None, size: int
-    ) -> OutOfBoundsError:
+    ) -> InterpretedAccessError:
         """Return the error for an access outside its argument's storage."""
         low = np.uint64(extent.first)
         top = extent.behind - size
@@ -99,7 +99,7 @@ class Memory:
         allowed = f"{first} to {last}" if last >= first else "nothing, as it is empty"
         where = f" at lane {', '.join(map(str, lane))}" if lane else ""
         masked = "no mask is given" if active is None else "the mask is true there"
-        return OutOfBoundsError(
+        return InterpretedAccessError(
             f"{what} outside {extent.name}: offset {place} (elements of {size} bytes){where}, but "
             f"{extent.name} ({extent.description}) has {allowed}; {len(lanes)} of {addresses.size} lanes "
             f"are outside, {masked}"
@@ -116,7 +116,7 @@ class Memory:
         if not fits.all():
             address = int(used[~fits].flat[0])
             said = "a null pointer" if address == 0 else f"address {address:#x}"
-            raise OutOfBoundsError(
+            raise InterpretedAccessError(
                 f"{what} at {said}, which is no memory that may be "
                 f"{'read' if wanted == 'r' else 'written'}; the pointer was computed from no argument"
             )

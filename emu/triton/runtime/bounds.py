@@ -170,7 +170,7 @@ class _Facts:
         for storage in storages:
             words += (0, END) if storage is None else (storage.start, storage.end)
         # One call: assignments to an array's elements take longer than a small launch.
-        struct.pack_into(f"{len(words)}q", self._words, 8 * BOUNDS, *words)
+        struct.pack_into(f"{len(words)}q", self._words.data, 8 * BOUNDS, *words)
 
     def set_table(self, storages: Sequence[Storage]) -> None:
         """Write the table of all memory that is allocated."""

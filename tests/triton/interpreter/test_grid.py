@@ -8,7 +8,7 @@ import pytest
 import emu.triton.language as tl
 from emu import triton
 from emu.triton import knobs
-from emu.triton.interpreter.errors import OutOfBoundsError
+from emu.triton.errors import OutOfBoundsError
 from emu.triton.runtime.errors import InterpreterError
 
 
