@@ -26,7 +26,7 @@ class InterpretedAccessError(InterpreterError, OutOfBoundsError):
         self.accesses, self.count = (), 1
 
     def __str__(self) -> str:
-        return self.error_message or ""
+        return Exception.__str__(self)  # the grid puts the kernel and the program in front
 
 
 class LanesNeeded(Exception):
