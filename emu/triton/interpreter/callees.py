@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import operator
 import pdb  # noqa: T100 - kernels stop in it
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from emu.triton import language
+from emu.triton.codegen.expressions import member_of
 from emu.triton.interpreter import debugging
 from emu.triton.interpreter.ranges import Counter
 from emu.triton.interpreter.rewriting import as_python
 from emu.triton.language.context import current
 from emu.triton.language.conversion import to_tensor
 from emu.triton.language.values import tensor
-from emu.triton.source import ConstexprFunction, JITCallable
+from emu.triton.source import BoundMethod, ConstexprFunction, JITCallable
 
 _KEPT = "_as_python"
 _PLAIN = (bool, int, float)
@@ -182,6 +184,13 @@ class Callees:
             return _STAND_INS.get(function, function)
         except TypeError:  # not hashable
             return function
+
+    def method(self, instance: Any, name: str) -> Any:
+        """Return what is called for an attribute: of an aggregate, a jit function is bound to the instance."""
+        found = member_of(instance, name)
+        if isinstance(found, BoundMethod):
+            return functools.partial(self.callee(found.__func__), found.__self__)
+        return self.callee(found)
 
     @staticmethod
     def value_of(value: Any) -> Any:

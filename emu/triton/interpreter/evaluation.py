@@ -5,7 +5,8 @@ The reference evaluator says what an operation means; here it gets one operation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from emu.triton.interpreter.memory import Memory
 from emu.triton.interpreter.ranges import Counter
 from emu.triton.interpreter.tensors import Array, Known
 from emu.triton.language.constants import unwrap
+from emu.triton.language.shapes import wrapped
+from emu.triton.language.values import tensor
 
 Triple = tuple[int, int, int]
 Print = Callable[[Triple, str, Sequence[ir.Value], Sequence[Array], bool], None]
@@ -45,6 +48,68 @@ class Evaluator(ir.Builder):
         self._program = Program(ir.Module(), number, grid, _write_nothing)
         self._memory = memory
         self._print = print_
+        self._recorded = 0
+
+    @contextlib.contextmanager
+    def into(self, region: ir.Region) -> Iterator[ir.Region]:
+        """Record the operations of a region inside the block, for the operation that it becomes a part of."""
+        self._recorded += 1
+        try:
+            with super().into(region):
+                yield region
+        finally:
+            self._recorded -= 1
+
+    def while_(
+        self, carried: Sequence[ir.Value], before: ir.Region, after: ir.Region
+    ) -> tuple[ir.Value, ...]:
+        """Evaluate a loop of two finished regions."""
+        if self._recorded:
+            return super().while_(carried, before, after)
+        types = [v.type for v in before.terminator.operands[1:]]
+        arrays: Sequence[Array] = [_array_of(v) for v in carried]
+        while True:
+            goes_on, *passed = self._run(before, arrays)
+            if not goes_on:
+                return tuple([Known(t, a) for t, a in zip(types, passed, strict=True)])
+            arrays = self._run(after, passed)
+
+    def _run(self, region: ir.Region, arguments: Sequence[Array]) -> list[Array]:
+        """Evaluate a recorded region; return what it yields."""
+        known = dict(zip(region.arguments, arguments, strict=True))
+        for operation in region.operations:
+            arrays = [known[v] if v in known else _array_of(v) for v in operation.operands]
+            if operation.code in TERMINATORS:
+                return arrays
+            if operation.code in MEMORY:
+                self._check(operation, arrays)
+            for value, result in zip(
+                operation.results, self._results(operation, arrays), strict=True
+            ):
+                known[value] = np.asarray(result)
+        raise AssertionError("a region without an end")
+
+    def map_scalars(
+        self, function: Callable[[list[tensor]], Sequence[tensor]], tiles: Sequence[tensor]
+    ) -> list[tensor]:
+        """Apply a function of scalars to each element of tiles, one after the other."""
+        arrays = [_array_of(t.handle) for t in tiles]
+        found: list[Sequence[tensor]] = []
+        for lane in np.ndindex(arrays[0].shape):
+            scalars = [
+                tensor(
+                    Known(element_of(t.handle.type), np.asarray(a[lane]), _origin([t.handle])),
+                    t.dtype,
+                )
+                for t, a in zip(tiles, arrays, strict=True)
+            ]
+            found.append(function(scalars))
+        results = []
+        for n, first in enumerate(found[0]):
+            values = np.array([_array_of(each[n].handle) for each in found])
+            type_ = with_shape(arrays[0].shape, element_of(first.handle.type))
+            results.append(wrapped(Known(type_, values.reshape(arrays[0].shape)), first.dtype))
+        return results
 
     def append(
         self,
@@ -55,6 +120,8 @@ class Evaluator(ir.Builder):
         regions: Sequence[ir.Region] = (),
     ) -> ir.Operation:
         """Evaluate an operation, and return it with its results."""
+        if self._recorded:
+            return super().append(code, operands, result_types, attributes, regions)
         operation = ir.Operation(code, operands, result_types, attributes, regions)
         if code in TERMINATORS:
             return operation

@@ -69,6 +69,7 @@ def run(launch: Launch) -> InterpreterError | None:
     for number in _numbers(launch):
         evaluator = Evaluator(number, launch.grid, memory, _printer(launch))
         context = Context(evaluator, ir.Module(), _call, debug=True, print_=_print)
+        context.map_scalars = evaluator.map_scalars
         CALLEES.reset()
         with building(context):
             try:

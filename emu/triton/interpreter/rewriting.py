@@ -164,7 +164,11 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Call what stands for the function in kernels."""
         self.generic_visit(node)
-        node.func = self._call("callee", node.func, node.func)
+        if isinstance(node.func, ast.Attribute) and node.func.attr != "value":
+            name = ast.copy_location(ast.Constant(node.func.attr), node.func)
+            node.func = self._call("method", node.func, node.func.value, name)
+        else:
+            node.func = self._call("callee", node.func, node.func)
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:

@@ -31,6 +31,8 @@ class Context:
             are not rounded, whatever a kernel asks for.
         sanitize_overflow: Whether, with ``debug``, integers that wrap around are errors.
         print_: Function that ``static_print`` prints with; ``None``: ``print``.
+        map_scalars: Applies a function to the scalars of tiles, one after the other, where values are known;
+            ``None``: functions of scalars are emitted for all elements at once.
     """
 
     builder: ir.Builder
@@ -40,6 +42,7 @@ class Context:
     input_precision: str | None = None
     sanitize_overflow: bool = True
     print_: Callable[..., None] | None = None
+    map_scalars: Callable[[Callable[..., Any], Sequence[Any]], list[Any]] | None = None
 
 
 _current: contextvars.ContextVar[Context | None] = contextvars.ContextVar("context", default=None)

@@ -52,21 +52,36 @@ def map_elementwise(
     if not shape:
         return current().call(unwrap(scalar_fn), list(tensors))
     packed = [part for t in tensors for part in _unpacked(t, count)]
-    region, scalars = Region(), [Value(t.dtype.to_ir()) for t in packed]
-    with builder().into(region):
-        given = [tensor(v, t.dtype) for v, t in zip(scalars, packed, strict=True)]
-        returned = current().call(unwrap(scalar_fn), given)
+    single, made = _mapped(unwrap(scalar_fn), packed, count)
+    results = [_packed(made[i : i + count], shape) for i in range(0, len(made), count)]
+    return results[0] if single and count == 1 else tuple(results)
+
+
+def _mapped(
+    function: Callable[..., object], packed: Sequence[tensor], count: int
+) -> builtins.tuple[bool, list[tensor]]:
+    """Return whether the function returns one value that is no tuple, and the tensor of each scalar."""
+    single = False
+
+    def call(given: list[tensor]) -> list[tensor]:
+        nonlocal single
+        returned = current().call(function, given)
         single = not isinstance(returned, tuple | builtins.tuple)
         found = [to_tensor(v) for v in ([returned] if single else list(returned))]
+        _check_results(found, count)
+        return found
+
+    map_scalars = current().map_scalars
+    if map_scalars is not None:
+        results = map_scalars(call, packed)
+        return single, results
+    region, scalars = Region(), [Value(t.dtype.to_ir()) for t in packed]
+    with builder().into(region):
+        found = call([tensor(v, t.dtype) for v, t in zip(scalars, packed, strict=True)])
         builder().yield_(*flatten(found))
-    _check_results(found, count)
     tiles = dict(zip(scalars, [t.handle for t in packed], strict=True))
-    made = Lifting(builder(), packed[0].extents, tiles).run(region)
-    results = [
-        _packed([wrapped(h, found[i].dtype) for h in made[i : i + count]], shape)
-        for i in range(0, len(made), count)
-    ]
-    return results[0] if single and count == 1 else tuple(results)
+    handles = Lifting(builder(), packed[0].extents, tiles).run(region)
+    return single, [wrapped(h, t.dtype) for h, t in zip(handles, found, strict=True)]
 
 
 def _check_results(found: Sequence[tensor], count: int) -> None:
