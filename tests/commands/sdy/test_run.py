@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import ml_dtypes
@@ -139,8 +140,12 @@ def test_what_pes_fail_of_is_told_once_and_without_a_traceback(program: Path, ca
     )
     assert main(["sdy", "run", "program.mlir"]) == 1
     printed = capsys.readouterr().err
-    assert printed.startswith("emu sdy run: 2 of 2 PEs failed")
-    assert "2 PEs, the first is PE 0: program.mlir:4:8: stablehlo.custom_call: nothing" in printed
+    # On a busy machine one PE fails, and the other is stopped before it does.
+    both = "emu sdy run: 2 of 2 PEs failed (PE 0, 1)\n2 PEs, the first is PE 0: "
+    one = r"emu sdy run: 1 of 2 PEs failed \(PE [01]\)\nPE [01]: "
+    found = re.match(f"(?:{re.escape(both)}|{one})", printed)
+    assert found is not None, printed
+    assert printed[found.end() :].startswith("program.mlir:4:8: stablehlo.custom_call: nothing")
     assert printed.count("@mine") == 1
     assert "Traceback" not in printed
 

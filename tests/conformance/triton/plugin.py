@@ -50,6 +50,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """Note how a test ended."""
     report: Any = yield
+    if call.excinfo is not None and call.excinfo.typename == "DeadlockError":
+        # The PE is stopped: every later launch would fail, too. The run begins anew behind this test.
+        _note(test=item.nodeid, outcome="hang", seconds=call.duration, why=_line(call.excinfo))
+        os._exit(3)
     if (report.when == "call" or report.outcome != "passed") and report.when != "teardown":
         why = "" if call.excinfo is None else _line(call.excinfo)
         _note(test=item.nodeid, outcome=report.outcome, seconds=round(call.duration, 3), why=why)
