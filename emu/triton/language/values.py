@@ -43,10 +43,11 @@ class tensor(base_value):
 
     def __new__(cls, handle: Any = None, type: object = None) -> Self:
         """Make a tensor; a handle whose elements are known, of a kernel that runs as Python, brings its class."""
-        kind: builtins.type[Self] = cls
+        kind: Any = cls
         if cls is tensor:
             kind = getattr(handle, "tensor_class", cls)
-        return object.__new__(kind)
+        made: Self = object.__new__(kind)
+        return made
 
     def __init__(self, handle: Any, type: dtype) -> None:
         self.handle: ir.Value = handle
