@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from emu.commands import option_types
 from emu.commands.sdy.cost_arguments import add_cost
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from emu.comm.link_model import Link
 
 INTERRUPTED = 130
 USAGE = 2
@@ -114,14 +113,14 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.add_argument(
         "-n",
         dest="n_pes",
-        type=_count,
+        type=option_types.count,
         metavar="N",
         help=f"number of PEs (default: the number of cores, here {_cores()}; 1 for a script that "
         "imports nothing with a World)",
     )
     run.add_argument(
         "--timeout",
-        type=_seconds,
+        type=option_types.seconds,
         default=60.0,
         metavar="S",
         help="seconds without progress after which waiting PEs are reported as deadlocked "
@@ -135,24 +134,41 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     run.add_argument(
         "--link",
-        type=_link,
+        type=option_types.link,
         metavar="BANDWIDTH[,LATENCY]",
         help="emulate a link between each two PEs, as in 25GB/s,2us (default: as fast as memory is)",
     )
     run.add_argument(
         "--devices",
-        type=_count,
+        type=option_types.count,
         metavar="D",
         help="number of emulated npu and cuda devices that a PE sees "
         "(default: EMU_DEVICES, or as many as there are PEs)",
     )
     run.add_argument(
         "--stdin",
-        type=_stdin,
+        type=option_types.stdin,
         default=0,
         metavar="PE|all|none",
         help="which PE gets standard input; all: each gets a copy (default: %(default)s)",
     )
+    _add_checks(run)
+    run.add_argument(
+        "-m",
+        dest="module",
+        nargs=argparse.REMAINDER,
+        metavar="MODULE ...",
+        help="run a module, as python -m does, instead of a file",
+    )
+    run.add_argument("script", nargs="?", help="the Python file")
+    run.add_argument(
+        "arguments", nargs=argparse.REMAINDER, help="what the script gets as sys.argv[1:]"
+    )
+    run.set_defaults(command=_run, fail=run.error)
+
+
+def _add_checks(run: argparse.ArgumentParser) -> None:
+    """Add the options that look into a program while it runs."""
     run.add_argument(
         "--interpret",
         action="store_true",
@@ -175,18 +191,6 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         action="store_true",
         help="fill new symmetric memory with NaN, or 0xA5 in every byte, instead of zeros",
     )
-    run.add_argument(
-        "-m",
-        dest="module",
-        nargs=argparse.REMAINDER,
-        metavar="MODULE ...",
-        help="run a module, as python -m does, instead of a file",
-    )
-    run.add_argument("script", nargs="?", help="the Python file")
-    run.add_argument(
-        "arguments", nargs=argparse.REMAINDER, help="what the script gets as sys.argv[1:]"
-    )
-    run.set_defaults(command=_run, fail=run.error)
 
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -199,7 +203,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     demo.add_argument(
         "-n",
         dest="n_pes",
-        type=_count,
+        type=option_types.count,
         default=4,
         metavar="N",
         help="number of PEs of the programs that run on several (default: %(default)s)",
@@ -241,7 +245,7 @@ def _add_tiling(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     tiling.add_argument(
         "--offset",
-        type=_offset,
+        type=option_types.offset,
         default=0,
         metavar="N",
         help="offset of the struct in the bytes (default: 0)",
@@ -304,7 +308,11 @@ def _add_sdy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="the inputs in order: .npy files, or one .npz (default: random numbers)",
     )
     run.add_argument(
-        "--seed", type=_seed, default=0, metavar="N", help="of the random inputs (default: 0)"
+        "--seed",
+        type=option_types.seed,
+        default=0,
+        metavar="N",
+        help="of the random inputs (default: 0)",
     )
     run.add_argument(
         "--check",
@@ -327,59 +335,7 @@ def _add_sdy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="compute operation by operation in NumPy: slow, and what defines the meaning",
     )
     run.set_defaults(command=_sdy_run)
-    add_cost(tools, _sdy_cost, _count)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, but got {text!r}")
-    return int(text)
-
-
-def _seed(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, but got {text!r}")
-    return int(text)
-
-
-def _stdin(text: str) -> int | str:
-    if text in ("all", "none"):
-        return text
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(
-            f"must be the number of a PE, 'all' or 'none', but got {text!r}"
-        )
-    return int(text)
-
-
-def _offset(text: str) -> int:
-    try:
-        value = int(text, 0)
-    except ValueError:
-        value = -1
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"must be a number of bytes, but got {text!r}")
-    return value
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be a positive number of seconds, but got {text!r}")
-    return value
-
-
-def _link(text: str) -> Link:
-    from emu.comm.errors import ArgumentError
-    from emu.comm.link_model import Link
-
-    try:
-        return Link.parse(text)
-    except ArgumentError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    add_cost(tools, _sdy_cost, option_types.count)
 
 
 def _stderr() -> Console:

@@ -1,0 +1,67 @@
+"""Types of options of the command line: each takes a word, and an error says what it must be."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from emu.comm.link_model import Link
+
+
+def count(text: str) -> int:
+    """Return a whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, but got {text!r}")
+    return int(text)
+
+
+def seed(text: str) -> int:
+    """Return a whole number of at least 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, but got {text!r}")
+    return int(text)
+
+
+def stdin(text: str) -> int | str:
+    """Return which PE gets standard input: its number, ``"all"`` or ``"none"``."""
+    if text in ("all", "none"):
+        return text
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(
+            f"must be the number of a PE, 'all' or 'none', but got {text!r}"
+        )
+    return int(text)
+
+
+def offset(text: str) -> int:
+    """Return a number of bytes, in any of Python's notations."""
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"must be a number of bytes, but got {text!r}")
+    return value
+
+
+def seconds(text: str) -> float:
+    """Return a positive number of seconds."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a positive number of seconds, but got {text!r}")
+    return value
+
+
+def link(text: str) -> Link:
+    """Return a link, as ``25GB/s,2us``."""
+    from emu.comm.errors import ArgumentError
+    from emu.comm.link_model import Link
+
+    try:
+        return Link.parse(text)
+    except ArgumentError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
