@@ -124,7 +124,7 @@ class Request:
         from emu.triton.codegen.errors import CompilationError
 
         types = {
-            name: _type(type_, self.constants.get(name))
+            name: type_of(type_, self.constants.get(name))
             for name, type_ in self.signature.items()
             if type_ != CONSTANT
         }
@@ -140,13 +140,13 @@ class Request:
             raise error.with_traceback(None) from error.__cause__
 
 
-def _type(spelled: TypeSpelling, constant: Any) -> base_type:
+def type_of(spelled: TypeSpelling, constant: Any) -> base_type:
     """Return the language's type for its spelling; in tuples constants have types, too."""
     from emu.triton.language.constants import constexpr_type
     from emu.triton.language.types import str_to_ty, tuple_type
 
     if isinstance(spelled, tuple):
-        items = [_type(s, c) for s, c in zip(spelled, constant, strict=True)]
+        items = [type_of(s, c) for s, c in zip(spelled, constant, strict=True)]
         return tuple_type(items, getattr(spelled, "_fields", None))
     return constexpr_type(constant) if spelled == CONSTANT else str_to_ty(spelled)
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from emu.kernels.core import environment
 from emu.triton import knobs
-from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import arguments, launcher, options
+from emu.triton.runtime.build import type_of
 from emu.triton.source import JITCallable
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def launch(
         try:
             with arguments.torch_guard():
                 found = arguments.specialise(param, value)
-                types[param.name] = _type(found.type, found.value)
+                types[param.name] = type_of(found.type, found.value)
                 if found.type != arguments.CONSTANT:
                     values[param.name] = arguments.describe(value)[1]
                     extents += _extents(param.name, value)
@@ -80,17 +80,6 @@ def launch(
             environment.interpreter_prints_elements(),
         )
     )
-
-
-def _type(spelled: TypeSpelling, constant: Any) -> Any:
-    """Return the language's type for its spelling; constants have types, too."""
-    from emu.triton.language.constants import constexpr_type
-    from emu.triton.language.types import str_to_ty, tuple_type
-
-    if isinstance(spelled, tuple):
-        items = [_type(s, c) for s, c in zip(spelled, constant, strict=True)]
-        return tuple_type(items, getattr(spelled, "_fields", None))
-    return constexpr_type(constant) if spelled == arguments.CONSTANT else str_to_ty(spelled)
 
 
 def _extents(name: str, value: Any) -> Iterator[Extent]:
