@@ -355,6 +355,10 @@ class JITFunction(JITCallable, KernelInterface[T]):
         super()._unsafe_update_src(new_src)
         self._table.clear()
 
+    def is_gluon(self) -> bool:
+        """Return False: kernels of Gluon are not run."""
+        return False
+
     def repr(self, specialization: object) -> str:
         """Return the name of the kernel, as the program gives it or as it is."""
         return self._fn_name if self._repr is None else self._repr(specialization)
