@@ -299,7 +299,13 @@ _REFUSED = {
 
 
 def _refusals(kind: str) -> Namespace:
-    return {name: _refusal(f"torch.{kind}.{name}", why) for name, why in _REFUSED.items()}
+    refused: Namespace = {}
+    for name, why in _REFUSED.items():
+        refusal = _refusal(f"torch.{kind}.{name}", why)
+        if isinstance(getattr(torch.cuda, name, None), type):  # annotations may name it
+            refusal = type(name, (), {"__new__": refusal, "__doc__": f"Not emulated: {why}."})
+        refused[name] = refusal
+    return refused
 
 
 def _refusal(name: str, why: str) -> Callable[..., NoReturn]:
