@@ -44,7 +44,9 @@ def default_generators():
     assert generator.seed() == generator.initial_seed()
     assert generator.get_offset() == 0
     for wrong in (-4, 3, "4", 4.0):
-        refused(lambda w=wrong: generator.set_offset(w), ValueError, "offset must be a multiple of 4")
+        refused(
+            lambda w=wrong: generator.set_offset(w), ValueError, "offset must be a multiple of 4"
+        )
     refused(lambda: torch.cuda.default_generators[2], IndexError, "out of range")
 
 
