@@ -33,5 +33,22 @@ def custom_operators():
     assert torch.ops.emutests.plain(x).tolist() == [4.0, 4.0]
 
 
+def operators_of_torch():
+    floats = (torch.ones(3) * 5, torch.ones(()), torch.ones(3).half(), torch.ones(2).double())
+    others = (torch.arange(3), torch.tensor([True]), torch.ones(2, dtype=torch.complex64))
+    before = [x * s for x in (*floats, *others) for s in (2, 0.1, True, 1j)]
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("mul.Tensor", lambda a, b: torch.full_like(a, 7.0), "CUDA")
+    after = [x * s for x in (*floats, *others) for s in (2, 0.1, True, 1j)]
+    assert [x.dtype for x in after] == [x.dtype for x in before]
+    assert all(torch.equal(x, y) for x, y in zip(after, before, strict=True))
+    assert (torch.ones(2, device="cuda") * 2).tolist() == [7.0, 7.0]
+    assert (torch.ones(2, device="npu") * 2).tolist() == [2.0, 2.0]
+
+
+def test_a_kernel_for_one_device_leaves_those_of_the_others() -> None:
+    check_on_devices(operators_of_torch)
+
+
 def test_kernels_are_chosen_by_the_device() -> None:
     check_on_devices(custom_operators)
