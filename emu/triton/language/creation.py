@@ -14,8 +14,7 @@ from emu.triton.language.values import ShapeLike, TensorLike, tensor
 def _grid_axis(axis: ConstexprLike[int], function: str) -> int:
     axis = unwrap(axis)
     if axis not in (0, 1, 2):
-        said = str(axis) if isinstance(axis, tensor) else repr(axis)
-        raise ValueError(f"{function} axis must be 0, 1, or 2 but got {said}")
+        raise ValueError(f"{function} axis must be 0, 1, or 2 but got {axis}")
     return int(axis)
 
 
