@@ -106,7 +106,7 @@ class Turns:
         kernel: Runnable,
         arguments: int,
         grid: tuple[int, int, int],
-        publish: Callable[[list[Spin], str], None],
+        publish: Callable[..., None],
         others: int = 0,
         more: Callable[[], int] | None = None,
         left_over: Callable[[], bool] = bool,
@@ -309,7 +309,11 @@ class Turns:
         note = ""
         if left:
             note = f"; {left} programs have not begun, as at most {MOST_THREADS} of a launch can wait at once"
-        self._publish(sorted(spins, key=_order) if waits else [], note)
+        told = sorted(spins, key=_order) if waits else []
+        if told and note:
+            self._publish(told, note)
+        else:
+            self._publish(told)
 
 
 def _order(spin: Spin) -> tuple[int, ...]:
