@@ -251,7 +251,9 @@ def test_a_grid_may_have_barriers(programs: int, threads: int) -> None:
 
 
 @triton.jit
-def scan_with_look_back(x_ptr, y_ptr, sums_ptr, state_ptr, BLOCK: tl.constexpr, REVERSE: tl.constexpr):
+def scan_with_look_back(
+    x_ptr, y_ptr, sums_ptr, state_ptr, BLOCK: tl.constexpr, REVERSE: tl.constexpr
+):
     me = tl.program_id(0)
     if REVERSE:
         me = tl.num_programs(0) - 1 - me

@@ -130,9 +130,7 @@ class Job:
     def _run_rest(self) -> int:
         """Run programs that no thread has taken."""
         counter = ctypes.addressof(self._next)
-        return self._kernel.run_shared(
-            self._arguments, self._last, self._grid, counter, self._step
-        )
+        return self._kernel.run_shared(self._arguments, self._last, self._grid, counter, self._step)
 
     def take_turns(self) -> None:
         """Let programs that have not begun run while that of the calling thread waits."""
