@@ -14,7 +14,7 @@ from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import options
 from emu.triton.runtime.arguments import CONSTANT, Packed, describe, torch_guard, width
 from emu.triton.runtime.backends import Executable, Launch
-from emu.triton.runtime.build import Build
+from emu.triton.runtime.build import Build, Request
 from emu.triton.runtime.driver import WARP_SIZE, driver
 from emu.triton.runtime.launcher import extents
 
@@ -53,7 +53,7 @@ class CompiledKernel:
         request = build.request
         threads = options.threads_of(given)
         self._build = build
-        self.name = request.fn.__name__
+        self.name = _name(request)
         self.module: Executable | None = None
         self.function: Executable | None = None
         self.metadata_group: dict[str, str] = {}
@@ -63,7 +63,7 @@ class CompiledKernel:
             | {n: v for n, v in given.items() if v is not None}
             | {
                 "name": self.name,
-                "shared": SHARED_BYTES,
+                "shared": SHARED_BYTES if build.exchanges else 0,
                 "tmem_size": 0,
                 "global_scratch_size": 0,
                 "target": driver.active.get_current_target(),
@@ -184,6 +184,15 @@ class Source:
     name: str
     signature: dict[str, TypeSpelling]
     constants: dict[str, object]
+
+
+def _name(request: Request) -> str:
+    """Return the name of a kernel, which ``jit(repr=…)`` may make of types and constants."""
+    fn = request.fn
+    if getattr(fn, "_repr", None) is None:
+        return fn.__name__
+    described = Source(fn, fn.__name__, request.signature, request.constants)
+    return str(fn.repr(described))  # type: ignore[attr-defined]  # such a function is a JITFunction
 
 
 class LaunchMetadata:
