@@ -9,6 +9,7 @@ import pdb  # noqa: T100 - kernels stop in it
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from emu.tile.assertions import Failure, find_failure, with_details
 from emu.triton import language
 from emu.triton.codegen.expressions import member_of
 from emu.triton.interpreter import debugging
@@ -16,6 +17,7 @@ from emu.triton.interpreter.ranges import Counter
 from emu.triton.interpreter.rewriting import as_python
 from emu.triton.language.context import current
 from emu.triton.language.conversion import to_tensor
+from emu.triton.language.debugging import shown as shown_operands
 from emu.triton.language.values import tensor
 from emu.triton.source import BoundMethod, ConstexprFunction, JITCallable
 
@@ -155,6 +157,8 @@ class Callees:
 
     def __init__(self) -> None:
         self._held: list[Any] = []
+        self._operands: list[dict[str, object]] = []  # of the conditions that are evaluated
+        self._failure: Failure | None = None  # of the last assert statement
 
     assigned = staticmethod(assigned)
 
@@ -164,6 +168,7 @@ class Callees:
     def reset(self) -> None:
         """Forget the operands of conditions that an error interrupted."""
         self._held.clear()
+        self._operands.clear()
 
     def python(self, function: JITCallable) -> Callable[..., Any]:
         """Return a jit function as one that Python executes."""
@@ -199,14 +204,37 @@ class Callees:
             return value
         return value.value
 
-    @staticmethod
-    def every(condition: Any) -> Any:
+    def asserting(self) -> None:
+        """Keep the values of the operands of the condition that follows, for its error."""
+        self._operands.append({})
+
+    def shows(self, name: str, value: Any) -> Any:
+        """Keep and return the value of an operand of an asserted condition."""
+        self._operands[-1][name] = value
+        return value
+
+    def asserted(self, _: None, condition: Any) -> Any:
+        """Return a condition whose operands were kept."""
+        current().operands = self._operands.pop()
+        return condition
+
+    def every(self, condition: Any) -> Any:
         """Return whether an asserted condition holds, for every element; true where assertions have no effect."""
         if not current().debug:
             return True
-        if isinstance(condition, tensor):
-            return bool(condition.handle.array.all())  # type: ignore[attr-defined]  # a known value
-        return condition
+        self._failure = None
+        known = to_tensor(condition) if isinstance(condition, _PLAIN) else condition
+        if not isinstance(known, tensor):
+            return condition
+        values = shown_operands(current().operands, known)
+        arrays = [value.array for value in values.values()]  # type: ignore[attr-defined]  # known values
+        holds = known.handle.array.astype(bool)  # type: ignore[attr-defined]  # a known value
+        self._failure = find_failure(holds, list(values), arrays)
+        return self._failure is None
+
+    def reason(self, message: object = "") -> str:
+        """Return the message of an assertion, with how it failed."""
+        return with_details(str(_unwrapped(message)), self._failure)
 
     @staticmethod
     def is_(first: object, second: object) -> bool:

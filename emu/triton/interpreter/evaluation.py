@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from emu.tile import ir
+from emu.tile.assertions import find_failure, names_of, with_details
 from emu.tile.ops import ATOMIC, ELEMENTWISE, MEMORY, TERMINATORS, Code
 from emu.tile.reference.along import lane_by_lane
 from emu.tile.reference.elementwise import numpy_dtype
@@ -142,8 +143,10 @@ class Evaluator(ir.Builder):
             )
             return operation
         if code is Code.ASSERT:
-            if not arrays[0].all():
-                raise AssertionError(operation.attributes["message"])
+            names = names_of(operation.attributes)
+            failure = find_failure(arrays[0], names, arrays[1:])
+            if failure is not None:
+                raise AssertionError(with_details(operation.attributes["message"], failure))
             return operation
         results = self._results(operation, arrays)
         origin = _origin(operands)
