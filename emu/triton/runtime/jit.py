@@ -13,6 +13,7 @@ from emu.triton import knobs
 from emu.triton.language.aggregates import aggregate
 from emu.triton.runtime import arguments, hooks, interpreting, launcher, options
 from emu.triton.runtime.arguments import Key
+from emu.triton.runtime.backends import find as find_backend
 from emu.triton.runtime.build import Build, Request, build
 from emu.triton.runtime.compiled import CompiledKernel
 from emu.triton.runtime.driver import driver
@@ -224,11 +225,15 @@ class JITFunction(JITCallable, KernelInterface[T]):
     def _miss(self, key: Key, bound: dict[str, object], given: dict[str, object]) -> CompiledKernel:
         """Compile and store the kernel for a new combination of arguments."""
         options.check(self.__name__, given, self.arg_names)
+        backend = options.backend_of(given)
+        on_device = find_backend(backend).takes_device_tensors
         with self._lock, arguments.torch_guard():
             specialised = {}
             for param in self.params:
                 try:
-                    specialised[param.name] = arguments.specialise(param, bound[param.name])
+                    specialised[param.name] = arguments.specialise(
+                        param, bound[param.name], on_device
+                    )
                 except launcher.REFUSALS as error:
                     launcher.raise_named(self.__name__, param.name, error)
         debug = given.get("debug")
@@ -243,9 +248,9 @@ class JITFunction(JITCallable, KernelInterface[T]):
             {name: one.type for name, one in specialised.items()},
             constants,
             bool(debug),
-            options.backend_of(given),
+            backend,
             given.get("enable_fp_fusion") is True,
-            options.check_of(given.get("check"), False),
+            options.checked_by(backend, given.get("check")),
             options.input_precision_of(given),
             given.get("sanitize_overflow") is not False,
         )
