@@ -73,7 +73,7 @@ def run(launch: Launch) -> InterpreterError | None:
         CALLEES.reset()
         with building(context):
             try:
-                function(**{n: _given(n, t, launch.values.get(n)) for n, t in launch.types.items()})
+                function(**{n: given(n, t, launch.values.get(n)) for n, t in launch.types.items()})
             except bdb.BdbQuit:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever the program raises is the cause
@@ -117,18 +117,18 @@ def _numbers(launch: Launch) -> Iterator[Triple]:
     yield launch.program
 
 
-def _given(name: str, type_: Any, value: Any) -> Any:
+def given(name: str, type_: Any, value: Any) -> Any:
     """Return what a parameter holds in the kernel: constants are plain, all else are tensors."""
     if isinstance(type_, constexpr | constexpr_type):
         return type_.value
     if isinstance(type_, tuple_type):
         items = [
-            _given(f"{name}[{i}]", t, v) for i, (t, v) in enumerate(zip(type_, value, strict=True))
+            given(f"{name}[{i}]", t, v) for i, (t, v) in enumerate(zip(type_, value, strict=True))
         ]
         return tuple(items, type_ if type_.fields else None)
     if isinstance(type_, stored_type):  # such as a tensor descriptor
         of_parts = zip(type_.part_types().items(), value, strict=True)
-        return type_.make([_given(f"{name}.{part}", t, v) for (part, t), v in of_parts])
+        return type_.make([given(f"{name}.{part}", t, v) for (part, t), v in of_parts])
     assert isinstance(type_, dtype)
     is_narrow = type_.is_floating() and type_.primitive_bitwidth < 32
     wide = float32 if is_narrow else type_

@@ -209,6 +209,9 @@ class _Rewriter(ast.NodeTransformer):
             if isinstance(node.ops[0], ast.Is):
                 return found
             return ast.copy_location(ast.UnaryOp(ast.Not(), found), node)
+        if isinstance(node.ops[0], ast.Eq | ast.NotEq):
+            kind = ast.copy_location(ast.Constant(type(node.ops[0]).__name__), node)
+            return self._call("equality", node, kind, *operands)
         return node
 
 

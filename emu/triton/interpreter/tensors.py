@@ -85,6 +85,11 @@ class Known(ir.Value):
         self.array = array
         self.origin = origin
 
+    @property
+    def data(self) -> Array:
+        """The elements as Triton's interpreter holds them: those of a scalar in an array of one."""
+        return np.atleast_1d(self.array)
+
 
 def _elements(array: Array) -> str:
     return " ".join(str(array).split()) if array.ndim < 2 else "\n" + str(array)
