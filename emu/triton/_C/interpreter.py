@@ -19,7 +19,7 @@ from emu.triton.interpreter import native
 Array = np.ndarray[Any, Any]
 
 
-class MEM_SEMANTIC(enum.Enum):  # noqa: N801 - Triton's name
+class MEM_SEMANTIC(enum.Enum):
     """Order of an atomic operation with others; here each is in one order with all."""
 
     RELAXED = 1
@@ -28,7 +28,7 @@ class MEM_SEMANTIC(enum.Enum):  # noqa: N801 - Triton's name
     ACQUIRE_RELEASE = 4
 
 
-class RMW_OP(enum.Enum):  # noqa: N801 - Triton's name
+class RMW_OP(enum.Enum):
     """Kinds of atomic updates; those with F and U are of floats and unsigned integers."""
 
     ADD = 1

@@ -12,7 +12,7 @@ from emu.tile.ir import Module, Operation
 from emu.tile.ops import Code
 from emu.tile.packing import slot
 from emu.tile.types import Pointer, element_of
-from emu.triton.runtime.arguments import Packed
+from emu.triton.runtime.arguments import Packed, torch_guard
 from emu.triton.runtime.backends import Backend, DeviceLaunch, Launch, PassedTensor, register
 
 if TYPE_CHECKING:
@@ -168,8 +168,9 @@ def _first_stray(module: Module) -> Operation | None:
 def is_on_device(value: object) -> bool:
     """Return whether a tensor's memory is that of a GPU."""
     base = getattr(value, "base", value) if type(value).__name__ == "TensorWrapper" else value
-    if hasattr(base, "is_cpu"):
-        return not base.is_cpu
+    with torch_guard():  # or a tensor of an emulated device says that it is there
+        if hasattr(base, "is_cpu"):
+            return not base.is_cpu
     return hasattr(base, "__cuda_array_interface__")
 
 

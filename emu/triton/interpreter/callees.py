@@ -225,6 +225,16 @@ class Callees:
         return condition
 
     @staticmethod
+    def goes_round(place: str, condition: Any) -> bool:
+        """Return whether a ``while`` loop goes on; let others know, and stop it, where it waits."""
+        goes_on = bool(condition)
+        spins = current().builder.spins  # type: ignore[attr-defined]  # of an evaluator
+        if spins is not None:
+            handle = getattr(condition, "handle", None)
+            spins.goes_round(place, getattr(handle, "reads", ()), goes_on)
+        return goes_on
+
+    @staticmethod
     def is_(first: object, second: object) -> bool:
         """Return whether two values are one."""
         return _unwrapped(first) is _unwrapped(second)
