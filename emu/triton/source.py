@@ -181,6 +181,12 @@ class JITCallable:
 
     # ---- source
 
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """Return the function, as an attribute of an aggregate's instance bound to that."""
+        if getattr(instance, "__triton_aggregate__", False):
+            return BoundMethod(self, instance)
+        return self
+
     @functools.cached_property
     def _lines(self) -> tuple[list[str], int]:
         try:
