@@ -25,7 +25,8 @@ from emu.tile.cpu.emit.memory import Memory
 from emu.tile.cpu.emit.point_reader import ORIGIN_RUN, ZERO, Point, PointReader, run_axis
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.plan.analysis import Bound, is_view
-from emu.tile.cpu.plan.schedule import Group
+from emu.tile.cpu.plan.reuse import may_take_over
+from emu.tile.cpu.plan.schedule import Group, Schedule
 from emu.tile.ir import Operation, Value
 from emu.tile.llvm import IrPointer, Register
 from emu.tile.ops import Code
@@ -36,11 +37,12 @@ _I64 = DTYPES["i64"]
 
 
 class GroupEmitter:
-    """Emitter of one group."""
+    """Emitter of one group of a schedule."""
 
-    def __init__(self, frame: Frame, group: Group) -> None:
+    def __init__(self, frame: Frame, group: Group, schedule: Schedule) -> None:
         self._frame = frame
         self._group = group
+        self._schedule = schedule
         kept = [v.owner for v in group.materialized if v.owner is not None]
         self._own = {*group.operations, *kept}
         self._axis = vector_axis(group.shape)
@@ -80,7 +82,10 @@ class GroupEmitter:
     def _make_memory(self) -> None:
         frame = self._frame
         for value in self._group.materialized:
-            frame.remember(value, self._stored_element(value))
+            element = self._stored_element(value)
+            read = [old for operation in self._group.operations for old in operation.operands]
+            take_over(frame, self._schedule, value, element, read)
+            frame.remember(value, element)
         for operation in self._group.operations:
             code = operation.code
             if code in (*ops.ATOMIC, Code.REDUCE, Code.JOIN):
@@ -418,6 +423,26 @@ class GroupEmitter:
         variable = self._failed[operation]
         failed = builder.or_(builder.load(variable, typ=r.BIT), builder.not_(register))
         builder.store(failed, variable)
+
+
+def take_over(
+    frame: Frame, schedule: Schedule, value: Value, element: ScalarType, read: Sequence[Value]
+) -> None:
+    """Let a value lie where one of those lay that are read for the last time: less memory stays in the cache."""
+    if value in frame.memories:
+        return
+    for old in read:
+        stored = frame.memories.get(old)
+        if (
+            stored is not None
+            and old.shape == value.shape
+            and stored.element == element
+            and frame.owns_memory(old)
+            and may_take_over(frame.analysis, schedule, value, old)
+        ):
+            frame.memories[value] = stored
+            frame.hand_over(old, value)
+            return
 
 
 def _extended(
