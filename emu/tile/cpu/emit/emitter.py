@@ -17,6 +17,7 @@ from emu.tile.cpu.emit.diagnosis import Diagnosis
 from emu.tile.cpu.emit.frame import Frame, is_tile
 from emu.tile.cpu.emit.groups import GroupEmitter, copy_bytes, copy_tile, take_over
 from emu.tile.cpu.emit.histogram import emit_histogram
+from emu.tile.cpu.emit.in_place import loads_in_place, place
 from emu.tile.cpu.emit.memory import Memory
 from emu.tile.cpu.emit.point_reader import Coordinate, Point, PointReader
 from emu.tile.cpu.emit.polling import Polls
@@ -98,7 +99,8 @@ class Emitter:
         terminator: Operation | None = None,
         slots: Sequence[Slot] = (),
     ) -> None:
-        schedule = Schedule(self._frame.analysis, operations)
+        in_place = loads_in_place(self._frame, operations)
+        schedule = Schedule(self._frame.analysis, operations, in_place)
         yielded = list(zip(terminator.operands, slots, strict=True)) if terminator and slots else []
         forwarded = self._forward(schedule, yielded, terminator)
         for stage in schedule.stages:
@@ -179,6 +181,8 @@ class Emitter:
             (byte_products if byte_products.is_covered(operation) else products).emit_dot(
                 frame, operation
             )
+        elif code is Code.LOAD and is_tile(operation.result):
+            place(frame, operation)
         elif code is Code.SCAN:
             emit_scan(frame, operation)
         elif code is Code.HISTOGRAM:

@@ -224,9 +224,9 @@ class PointReader:
         """Return the address (i64) of the first lane in scratch."""
         builder = self.builder(point)
         address = builder.ptrtoint(stored.base, r.I64)
-        for c, stride in zip(point, stored.strides, strict=True):
-            if stride and c is not ZERO:
-                step = r.number(r.I64, stride * stored.element.bytes)
+        for axis, (c, stride) in enumerate(zip(point, stored.strides, strict=True)):
+            if c is not ZERO and not _is_zero(stride):
+                step = _register(stored.step(builder, axis))
                 address = builder.add(address, builder.mul(c.start, step))
         return address
 
@@ -234,13 +234,13 @@ class PointReader:
         """Load from scratch at a point, as registers of a dtype."""
         builder, axis = self.builder(point), run_axis(point)
         address = self.address(stored, point)
-        stride = 0 if axis is None else stored.strides[axis] * point[axis].step
-        if stride == 0:
+        step = 0 if axis is None else _times(builder, stored.step(builder, axis), point[axis].step)
+        if _is_zero(step):
             value = memory.load_one(builder, stored.element, address, None, None)
-        elif stride == 1:
+        elif step == stored.element.bytes:
             value = memory.load_row(builder, stored.element, address, self.count, None, None)
         else:
-            lanes = self.spread(builder, address, stride * stored.element.bytes)
+            lanes = self.spread(builder, address, step)
             value = memory.load_lanes(builder, stored.element, lanes, self.count, None, None)
         return self.frame.convert(builder, stored.element, element, value)
 
@@ -545,6 +545,10 @@ class PointReader:
         if isinstance(element, DType):
             return self.frame.convert(builder, element.as_signed(), _I64_DTYPE, step)
         return step
+
+
+def _register(step: Stride) -> Register:
+    return r.number(r.I64, step) if isinstance(step, int) else step
 
 
 def _is_zero(step: Stride) -> bool:

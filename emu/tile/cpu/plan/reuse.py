@@ -46,6 +46,8 @@ def may_take_over(analysis: Analysis, schedule: Schedule, value: Value, old: Val
     writer = value.owner
     if writer is None or analysis.is_inline(value) or schedule.position(writer) is None:
         return False
+    if old.owner in schedule.in_place:  # it may lie in the program's own memory
+        return False
     for reader, is_direct in _readers(analysis, schedule, old):
         # A scan has read what it replaces: the element itself or, in runs, all of the run.
         in_place = reader is writer and writer.code is Code.SCAN and is_direct
