@@ -33,7 +33,8 @@ from emu.tile.cpu.emit.point_reader import (
 )
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.plan.analysis import Bound, Step, is_view
-from emu.tile.cpu.plan.schedule import Group
+from emu.tile.cpu.plan.reuse import may_take_over
+from emu.tile.cpu.plan.schedule import Group, Schedule
 from emu.tile.ir import Operation, Value
 from emu.tile.llvm import IrPointer, IrType, Register
 from emu.tile.ops import Code
@@ -44,11 +45,12 @@ _I64 = DTYPES["i64"]
 
 
 class GroupEmitter:
-    """Emitter of one group."""
+    """Emitter of one group, of a schedule or by itself."""
 
-    def __init__(self, frame: Frame, group: Group) -> None:
+    def __init__(self, frame: Frame, group: Group, schedule: Schedule | None = None) -> None:
         self._frame = frame
         self._group = group
+        self._schedule = schedule
         kept = [v.owner for v in group.materialized if v.owner is not None]
         self._own = {*group.operations, *kept}
         self._axis = vector_axis(group.shape)
@@ -171,7 +173,11 @@ class GroupEmitter:
     def _make_memory(self) -> None:
         frame = self._frame
         for value in self._group.materialized:
-            frame.remember(value, self._stored_element(value))
+            element = self._stored_element(value)
+            if self._schedule is not None:
+                read = [old for operation in self._group.operations for old in operation.operands]
+                take_over(frame, self._schedule, value, element, read)
+            frame.remember(value, element)
         for operation in self._group.operations:
             code = operation.code
             if code in (*ops.ATOMIC, Code.REDUCE, Code.JOIN):
@@ -497,6 +503,26 @@ class GroupEmitter:
             base = self._frame.entry.gep(stored.base, [offset], source_etype=r.BYTE)
             half = Memory(base, stored.element, stored.strides[:-1])
             reader.store_to(half, point, element, reader.read(operand, point))
+
+
+def take_over(
+    frame: Frame, schedule: Schedule, value: Value, element: ScalarType, read: Sequence[Value]
+) -> None:
+    """Let a value lie where one of those lay that are read for the last time: less memory stays in the cache."""
+    if value in frame.memories:
+        return
+    for old in read:
+        stored = frame.memories.get(old)
+        if (
+            stored is not None
+            and old.shape == value.shape
+            and stored.element == element
+            and frame.owns_memory(old)
+            and may_take_over(frame.analysis, schedule, value, old)
+        ):
+            frame.memories[value] = stored
+            frame.hand_over(old, value)
+            return
 
 
 def _register(stride: Stride) -> Register:
