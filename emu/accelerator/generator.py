@@ -78,15 +78,16 @@ class DefaultGenerator(Generator):
         """Return the state of the generator of all devices."""
         return torch.default_generator.get_state()
 
-    def set_state(self, new_state: torch.Tensor) -> None:
+    def set_state(self, new_state: torch.Tensor) -> Self:
         """Set the state of the generator of all devices."""
         torch.default_generator.set_state(new_state)
+        return self
 
     def get_offset(self) -> int:
         """Return the number that ``set_offset`` was given; 0 after seeding."""
         return self._offset
 
-    def set_offset(self, offset: int) -> None:
+    def set_offset(self, offset: int) -> Self:
         """Keep an offset.
 
         Raises:
@@ -95,6 +96,7 @@ class DefaultGenerator(Generator):
         if not isinstance(offset, int) or offset < 0 or offset % 4:
             raise ValueError(f"offset must be a multiple of 4 and at least 0, but got {offset!r}")
         self._offset = offset
+        return self
 
 
 class DefaultGenerators(Sequence[DefaultGenerator]):

@@ -29,7 +29,6 @@ from emu.tile.cpu.emit.point_reader import (
     Point,
     PointReader,
     moved_to,
-    run_axis,
 )
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.plan.analysis import Bound, Step, is_view
