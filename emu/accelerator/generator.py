@@ -42,20 +42,33 @@ class Generator(_Real, metaclass=_Meta):  # type: ignore[misc, valid-type, unuse
         return torch.device("cpu") if tag is None else tag
 
 
+_STATE_BYTES = 16
+_REMEMBERED = 256
+
+
+def _signed(seed: int) -> int:
+    """Return the int64 with the bits of a seed of 64 bits."""
+    return (seed + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 class DefaultGenerator(Generator):
     """Generator that an emulated device uses where none is given: the host's default one.
 
-    The host's generator has no offset; ``get_offset`` and ``set_offset`` keep a number for kernels that
-    take their random numbers from a seed and an offset, as ``tl.rand`` does.
+    Its state has the layout of CUDA's, the seed and an offset of 64 bits each: kernels that make their own
+    random numbers, as with ``tl.rand``, take these and move the offset on. The host's generator has another
+    state, so what it was is remembered for the last :data:`_REMEMBERED` states that were asked for; a state with
+    a new offset moves the offset only.
     """
 
     def __new__(cls, device: DeviceLike) -> Self:
         """Make the default generator of an emulated device."""
         made = super().__new__(cls, device)
         made._offset = 0
+        made._host_states = {}
         return made
 
     _offset: int
+    _host_states: dict[tuple[int, int], torch.Tensor]  # by seed and offset
 
     def manual_seed(self, seed: int) -> Self:
         """Seed the generator of all devices, and begin at offset 0."""
@@ -75,12 +88,36 @@ class DefaultGenerator(Generator):
         return int(torch.default_generator.initial_seed())
 
     def get_state(self) -> torch.Tensor:
-        """Return the state of the generator of all devices."""
-        return torch.default_generator.get_state()
+        """Return seed and offset, as 16 bytes."""
+        now = torch.default_generator.get_state()
+        seed = self.initial_seed()
+        known = self._host_states.get((seed, self._offset))
+        if known is not None and not torch.equal(known, now):
+            self._offset += 4  # numbers were drawn since, which is another state
+        self._host_states.pop((seed, self._offset), None)
+        self._host_states[seed, self._offset] = now
+        while len(self._host_states) > _REMEMBERED:
+            del self._host_states[next(iter(self._host_states))]
+        return torch.tensor([_signed(seed), self._offset]).view(torch.uint8)
 
     def set_state(self, new_state: torch.Tensor) -> Self:
-        """Set the state of the generator of all devices."""
-        torch.default_generator.set_state(new_state)
+        """Set seed and offset, or the state that ``torch.cuda.get_rng_state`` gave.
+
+        Raises:
+            RuntimeError: The state is neither.
+        """
+        if new_state.dtype != torch.uint8 or new_state.numel() != _STATE_BYTES:
+            torch.default_generator.set_state(new_state)
+            return self
+        seed, offset = new_state.cpu().contiguous().view(torch.int64).tolist()
+        seed %= 1 << 64
+        self.set_offset(offset)
+        known = self._host_states.get((seed, offset))
+        if known is not None:
+            torch.default_generator.set_state(known)
+        elif seed != self.initial_seed():
+            self.manual_seed(_signed(seed))
+            self._offset = offset
         return self
 
     def get_offset(self) -> int:
