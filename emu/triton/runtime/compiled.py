@@ -9,10 +9,18 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from emu.kernels.core.messages import shown
 from emu.triton import knobs
 from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import options
-from emu.triton.runtime.arguments import CONSTANT, Packed, describe, torch_guard, width
+from emu.triton.runtime.arguments import (
+    CONSTANT,
+    Packed,
+    describe,
+    pointer_spelling,
+    torch_guard,
+    width,
+)
 from emu.triton.runtime.backends import Executable, Launch
 from emu.triton.runtime.build import Build
 from emu.triton.runtime.driver import WARP_SIZE, driver
@@ -146,7 +154,7 @@ class CompiledKernel:
                     f"are not constexpr, but got {len(args)}"
                 )
             with torch_guard():
-                packed = tuple(describe(value)[1] for value in values)
+                packed = tuple(map(self._pack, wanted, values))
             x, y, z = extents(grid)
             if x:
                 given = dict.fromkeys(signature) | self.src.constants
@@ -154,6 +162,22 @@ class CompiledKernel:
                 self.run(x, y, z, packed, given)
 
         return launch
+
+    def _pack(self, parameter: str, value: object) -> Packed:
+        """Return a value as a launch packs it.
+
+        Raises:
+            TypeError: A pointer is wanted and the value is none, or the other way round.
+        """
+        key, packed = describe(value)
+        spelled = self.src.signature[parameter]
+        is_pointer = isinstance(spelled, str) and spelled.startswith("*")
+        if key is None or is_pointer != (pointer_spelling(key) is not None):
+            raise TypeError(
+                f"{parameter} of kernel {self.name} must be {spelled}, as it was compiled for, but got "
+                f"{shown(value, with_type=True)}"
+            )
+        return packed
 
     def __del__(self) -> None:
         # What a fork copied was not loaded here.
