@@ -181,6 +181,12 @@ class JITCallable:
 
     # ---- source
 
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """Return the function, as an attribute of an aggregate's instance bound to that."""
+        if getattr(instance, "__triton_aggregate__", False):
+            return BoundMethod(self, instance)
+        return self
+
     @functools.cached_property
     def _lines(self) -> tuple[list[str], int]:
         try:
@@ -188,12 +194,12 @@ class JITCallable:
         except (OSError, TypeError) as error:
             raise ValueError("@jit functions should be defined in a Python file") from error
 
-    @property
+    @functools.cached_property  # not a property: libraries that write kernels set it
     def raw_src(self) -> list[str]:
         """Lines of the source with the decorators, as they stand in the file."""
         return self._lines[0]
 
-    @property
+    @functools.cached_property
     def starting_line_number(self) -> int:
         """Line number in the file of the first line, a decorator's if there is one."""
         return self._lines[1]
@@ -205,12 +211,12 @@ class JITCallable:
                 return number, len(line) - len(line.lstrip())
         raise ValueError(f"{self.__name__} must be a function written with def")
 
-    @property
+    @functools.cached_property
     def def_file_line_number(self) -> int:
         """Line number in the file of the line with ``def``."""
         return self.starting_line_number + self._definition[0]
 
-    @property
+    @functools.cached_property
     def def_file_col_number(self) -> int:
         """Number of blanks before ``def``."""
         return self._definition[1]

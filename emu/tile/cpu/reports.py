@@ -23,6 +23,9 @@ it; 0: no assert failed."""
 LOOP_CODES = 1 << (CODE_BITS - 1)
 """From here on the number is that of a loop that was told to stop; 0: the loop over the programs."""
 
+HANDED_ON = (1 << CODE_BITS) - 1
+"""Lower part of the status of a thread that ended early, as its later programs had been taken away."""
+
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
 """Number of the report; address of i64s: the program's numbers x, y, z, of an ASSERT the lane and the count of lanes,
 then the values' addresses."""

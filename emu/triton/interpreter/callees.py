@@ -24,8 +24,8 @@ from emu.triton.source import BoundMethod, ConstexprFunction, JITCallable
 _KEPT = "_as_python"
 _PLAIN = (bool, int, float)
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "Eq": operator.eq,
-    "NotEq": operator.ne,
+    "Eq": lambda a, b: _equality(operator.eq, a, b),
+    "NotEq": lambda a, b: _equality(operator.ne, a, b),
     "Lt": operator.lt,
     "LtE": operator.le,
     "Gt": operator.gt,
@@ -39,6 +39,22 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 
 def _unwrapped(value: object) -> Any:
     return value.value if isinstance(value, language.constexpr) else value
+
+
+def _equality(compare: Callable[[Any, Any], Any], first: Any, second: Any) -> Any:
+    """Compare for equality; a list is a tuple in kernels, and equal to one with the same items."""
+    sequences = (list, tuple, language.tuple)
+    if isinstance(first, sequences) and isinstance(second, sequences):
+        first, second = _as_tuple(first), _as_tuple(second)
+    return compare(first, second)
+
+
+def _as_tuple(value: Any) -> Any:
+    if isinstance(value, language.tuple):
+        value = value.values
+    if isinstance(value, list | tuple):
+        return tuple([_as_tuple(item) for item in value])
+    return value
 
 
 def assigned(value: Any) -> Any:
@@ -237,9 +253,24 @@ class Callees:
         return with_details(str(_unwrapped(message)), self._failure)
 
     @staticmethod
+    def goes_round(place: str, condition: Any) -> bool:
+        """Return whether a ``while`` loop goes on; let others know, and stop it, where it waits."""
+        goes_on = bool(condition)
+        spins = current().builder.spins  # type: ignore[attr-defined]  # of an evaluator
+        if spins is not None:
+            handle = getattr(condition, "handle", None)
+            spins.goes_round(place, getattr(handle, "reads", ()), goes_on)
+        return goes_on
+
+    @staticmethod
     def is_(first: object, second: object) -> bool:
         """Return whether two values are one."""
         return _unwrapped(first) is _unwrapped(second)
+
+    @staticmethod
+    def equality(kind: str, first: object, second: object) -> Any:
+        """Return whether two values are equal, or with ``"NotEq"`` whether they are not."""
+        return _COMPARISONS[kind](first, second)
 
     @staticmethod
     def not_(value: Any) -> Any:

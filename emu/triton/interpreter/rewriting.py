@@ -38,7 +38,7 @@ def as_python(function: JITCallable, helpers: object) -> Callable[..., Any]:
     definition.args.defaults = []
     definition.args.kw_defaults = [None for _ in definition.args.kwonlyargs]
     definition.returns = None
-    _Rewriter().visit(definition)
+    _Rewriter(function).visit(definition)
     _place(definition, function.def_file_line_number - 1, function.def_file_col_number)
     original = function.fn
     # Under another name: its own would be a variable of the enclosing function, not the global.
@@ -98,9 +98,10 @@ def _named(target: ast.expr) -> bool:
 class _Rewriter(ast.NodeTransformer):
     """Transformer of a function's body; each new node is placed where the old one was."""
 
-    def __init__(self) -> None:
+    def __init__(self, function: JITCallable) -> None:
         self._constants: set[str] = set()
         self._names: dict[ast.AST, str] = {}  # of operands of asserted conditions
+        self._function = function
 
     def _call(self, name: str, at: ast.expr, *arguments: ast.expr) -> ast.Call:
         helpers = ast.copy_location(ast.Name(HELPERS, ast.Load()), at)
@@ -151,6 +152,18 @@ class _Rewriter(ast.NodeTransformer):
         value = ast.copy_location(ast.BinOp(before, node.op, node.value), node)
         assigned = self._call("assigned", value, value)
         return ast.copy_location(ast.Assign([node.target], assigned), node)
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        """Let each round be noted, with the loop's place."""
+        self.generic_visit(node)
+        function = self._function
+        line = function.def_file_line_number - 1 + node.lineno
+        column = function.def_file_col_number + node.col_offset + 1
+        place = ast.Constant(f"{function.file_name}:{line}:{column}")
+        node.test = self._call(
+            "goes_round", node.test, ast.copy_location(place, node.test), node.test
+        )
+        return node
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         """Check every element of a tensor; the message says which ones fail."""
@@ -232,6 +245,9 @@ class _Rewriter(ast.NodeTransformer):
             if isinstance(node.ops[0], ast.Is):
                 return found
             return ast.copy_location(ast.UnaryOp(ast.Not(), found), node)
+        if isinstance(node.ops[0], ast.Eq | ast.NotEq):
+            kind = ast.copy_location(ast.Constant(type(node.ops[0]).__name__), node)
+            return self._call("equality", node, kind, *operands)
         return node
 
 

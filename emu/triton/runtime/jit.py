@@ -16,6 +16,7 @@ from emu.triton.language.aggregates import aggregate
 from emu.triton.runtime import arguments, checks, hooks, interpreting, launcher, options
 from emu.triton.runtime._async_compile import FutureKernel, active_mode
 from emu.triton.runtime.arguments import Key
+from emu.triton.runtime.backends import find as find_backend
 from emu.triton.runtime.build import Build, Request, build
 from emu.triton.runtime.compiled import CompiledKernel
 from emu.triton.runtime.driver import driver
@@ -239,7 +240,8 @@ class JITFunction(JITCallable, KernelInterface[T]):
     ) -> CompiledKernel | FutureKernel | None:
         """Compile and store the kernel for a new combination of arguments; None if a hook stops that."""
         options.check(self.__name__, given, self.arg_names)
-        specialised = self._specialise(bound)
+        backend = options.backend_of(given)
+        specialised = self._specialise(bound, find_backend(backend).takes_device_tensors)
         debug = given.get("debug")
         debug = (self.debug if debug is None else debug) or knobs.runtime.debug
         constants = {
@@ -252,9 +254,9 @@ class JITFunction(JITCallable, KernelInterface[T]):
             {name: one.type for name, one in specialised.items()},
             constants,
             bool(debug),
-            options.backend_of(given),
+            backend,
             given.get("enable_fp_fusion") is True,
-            options.check_of(given.get("check"), False),
+            options.checked_by(backend, given.get("check")),
             options.input_precision_of(given),
             given.get("sanitize_overflow") is not False,
         )
@@ -272,13 +274,17 @@ class JITFunction(JITCallable, KernelInterface[T]):
                 return finish(CompiledKernel(made, given), made)
             return self._compile(key, request, given, finish)
 
-    def _specialise(self, bound: dict[str, object]) -> dict[str, arguments.Specialised]:
-        """Return the meaning of each argument."""
+    def _specialise(
+        self, bound: dict[str, object], on_device: bool
+    ) -> dict[str, arguments.Specialised]:
+        """Return the meaning of each argument; ``on_device``: whether tensors may be a GPU's."""
         specialised = {}
         with self._lock, arguments.torch_guard():
             for param in self.params:
                 try:
-                    specialised[param.name] = arguments.specialise(param, bound[param.name])
+                    specialised[param.name] = arguments.specialise(
+                        param, bound[param.name], on_device
+                    )
                 except launcher.REFUSALS as error:
                     launcher.raise_named(self.__name__, param.name, error)
         return specialised
@@ -406,6 +412,10 @@ class JITFunction(JITCallable, KernelInterface[T]):
         """Replace the source, and forget what was compiled from it."""
         super()._unsafe_update_src(new_src)
         self._table.clear()
+
+    def is_gluon(self) -> bool:
+        """Return False: kernels of Gluon are not run."""
+        return False
 
     def repr(self, specialization: object) -> str:
         """Return the name of the kernel, as the program gives it or as it is."""

@@ -44,8 +44,8 @@ REFUSALS = (TypeError, ValueError, OverflowError)  # of an argument
 #                   this returned
 #   while keys are made, torch must not record or redirect what is read from tensors: _emu_modes() is
 #                   whether it might, _emu_guard() the context that prevents it, _emu_active that context
-#   rare cases      _emu_refuse (memory of a device), _emu_integer (64 bits), _emu_describe (all other
-#                   arguments), _emu_constant, _emu_annotated, _emu_extents (of the grid),
+#   rare cases      _emu_integer (64 bits), _emu_describe (all other arguments), _emu_constant,
+#                   _emu_annotated, _emu_extents (of the grid),
 #                   _emu_options_key (options that cannot be hashed), _emu_miss (compiles),
 #                   _emu_changed (a watched global), _emu_refusals and _emu_raise_named (errors of an argument)
 _TENSOR = """\
@@ -55,7 +55,7 @@ _TENSOR = """\
                 _emu_k{i} = {name}.dtype
                 _emu_v{i} = {name}.data_ptr()
                 if not {name}.is_cpu:
-                    _emu_refuse({name})
+                    _emu_k{i} = _emu_k{i}, "device"
             elif _emu_c is int:
                 _emu_v{i} = {name}
                 _emu_k{i} = {one}{aligned}"i32" if -2147483648 <= {name} <= 2147483647 else _emu_integer({name})
@@ -144,7 +144,10 @@ def launcher({parameters}):
     else:
         _emu_x, _emu_y, _emu_z = _emu_extents(_emu_grid)
     if _emu_x:
-        _emu_kernel.run(_emu_x, _emu_y, _emu_z, ({values}){given})
+        if _emu_kernel.takes_arguments:
+            _emu_kernel.run(_emu_x, _emu_y, _emu_z, ({values}), {{{bound}}})
+        else:
+            _emu_kernel.run(_emu_x, _emu_y, _emu_z, ({values}){given})
     return _emu_kernel
 """
 
@@ -295,7 +298,6 @@ def _namespace(name: str, params: Sequence[KernelParam]) -> dict[str, Any]:
         "_emu_interpret_variable": knobs.variable_key("TRITON_INTERPRET"),
         "_emu_debug_variable": knobs.variable_key("TRITON_DEBUG"),
         "_emu_tensors": arguments.tensors,
-        "_emu_refuse": arguments.refuse_device,
         "_emu_integer": arguments.integer_key,
         "_emu_describe": arguments.describe,
         "_emu_constant": arguments.constant_key,

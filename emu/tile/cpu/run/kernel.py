@@ -21,7 +21,7 @@ from emu.tile.cpu.reports import (
     Loop,
     Print,
 )
-from emu.tile.cpu.run import crash, pool, watching
+from emu.tile.cpu.run import crash, pool, turns, watching
 from emu.tile.cpu.run.thread import thread_state
 
 MAX_FAILURES = 256
@@ -201,6 +201,11 @@ class Kernel:
 
     def run_part(self, arguments: int, first: int, last: int, grid: tuple[int, int, int]) -> int:
         """Run programs ``first`` to before ``last``; return 0 or the status of a failed assert."""
+        status = self._call(arguments, first, last, grid, 0, 0)
+        return turns.settle(status) if status else 0
+
+    def run_span(self, arguments: int, first: int, last: int, grid: tuple[int, int, int]) -> int:
+        """Run programs as :meth:`run_part`, on a thread of a launch whose programs take turns."""
         return self._call(arguments, first, last, grid, 0, 0)
 
     def run_shared(
@@ -257,6 +262,10 @@ class Kernel:
             watching.raise_error(self, code - LOOP_CODES, numbers)
 
     def _fail(self, status: int, x: int, y: int) -> None:
+        """Raise the error that a status is about; none if it only says that other threads ran the rest."""
+        status = turns.settle(status)
+        if not status:
+            return
         self.check_stopped(status, (x, y, 1))
         program = status >> CODE_BITS
         numbers = (program % x, program // x % y, program // (x * y))
