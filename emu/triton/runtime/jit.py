@@ -337,7 +337,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         if mode is None or not is_new:
             return finalize(build(request) if is_new else self._builds[known])
         future = mode.submit((self, key), functools.partial(build, request), finalize)
-        table: dict[Key, Any] = self._table if request.check is None else self._checked_table
+        table: Any = self._table if request.check is None else self._checked_table
         table[key] = future
         return future
 
