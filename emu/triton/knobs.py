@@ -16,6 +16,7 @@ from collections.abc import Callable, Container, Iterator
 from typing import Any, Generic, Self, TypeVar, cast
 
 from emu.kernels.core import environment
+from emu.kernels.core.messages import shown
 from emu.triton.knob_values import CompileTimes, HookChain, NvidiaTool
 
 __all__ = [
@@ -151,6 +152,13 @@ class env_bool(env_base[bool, bool]):
         super().__init__(key)
         self.default = default
         self._encoded = variable_key(key)
+
+    def __set__(self, obj: object, value: bool | Env) -> None:
+        given: object = value  # programs assign what they like
+        if not isinstance(given, (bool, int, str, Env, type(None))):
+            text = shown(given, with_type=True)
+            raise TypeError(f"knobs: {self.name} must be a bool, but got {text}")
+        super().__set__(obj, value)
 
     def get(self) -> bool:
         """Return what the environment says, or the default."""

@@ -370,7 +370,13 @@ class ConstexprFunction(JITCallable):
 
 
 def constexpr_function(fn: Callable[..., object]) -> ConstexprFunction:
-    """Make a function callable in kernels; it runs at compile time, on plain Python values."""
+    """Make a function callable in kernels; it runs at compile time, on plain Python values.
+
+    Raises:
+        TypeError: ``fn`` is not a function written with ``def``.
+    """
+    if not hasattr(fn, "__code__"):
+        raise TypeError(f"fn must be a function written with def, but got {type(fn).__name__}")
     return ConstexprFunction(fn)
 
 
@@ -383,7 +389,10 @@ def must_use_result(fn: Any, hint: str | bool = True) -> Any:
     """
     if isinstance(fn, str):
         return functools.partial(must_use_result, hint=fn)
-    fn._must_use_result = hint
+    try:
+        fn._must_use_result = hint
+    except (AttributeError, TypeError):
+        raise TypeError(f"fn must be a function, or a text, but got {type(fn).__name__}") from None
     return fn
 
 

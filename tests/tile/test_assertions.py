@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis.extra import numpy as arrays
 
 from emu.tile.assertions import Failure, describe, find_failure, plain
 
 
-@given(arrays.arrays(bool, arrays.array_shapes(min_dims=0, max_dims=3, max_side=5)))
-def test_the_first_false_element_is_found(condition: np.ndarray) -> None:
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (32,), (3, 4), (4, 1), (2, 3, 4)])
+@pytest.mark.parametrize("seed", range(20))
+def test_the_first_false_element_is_found(shape: tuple[int, ...], seed: int) -> None:
+    random = np.random.default_rng(seed)
+    condition = random.random(shape) < random.choice([0, 0.5, 0.9, 1])
+    condition = np.asarray(condition)
     values = np.arange(condition.size).reshape(condition.shape)
     found = find_failure(condition, ["x", "n"], [values, np.asarray(7)])
     if condition.all():

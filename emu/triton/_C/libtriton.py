@@ -13,6 +13,9 @@ from typing import Any
 
 from emu.triton.knobs import env_opt_bool
 from emu.triton.runtime.arguments import Tensor
+from emu.triton.runtime.specialization import native_specialize_impl
+
+__all__ = ["CublasLt", "getenv", "getenv_bool", "native_specialize_impl", "nvidia"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,20 +2,27 @@
 
 from typing import NoReturn
 
+from emu.triton import knobs
 from emu.triton.runtime.ahead import ASTSource, compile
 from emu.triton.runtime.cache import triton_key
 from emu.triton.runtime.compiled import CompiledKernel
 from emu.triton.runtime.compiled import LaunchMetadata as LazyDict
-from emu.triton.runtime.described_backends import make_backend
-from emu.triton.runtime.driver import SHARED_BYTES_PER_CORE, GPUTarget
+from emu.triton.runtime.described_backends import BaseBackend, Language, make_backend
+from emu.triton.runtime.driver import SHARED_BYTES_PER_CORE, GPUTarget, driver
+from emu.triton.runtime.errors import OutOfResources
 
 __all__ = [
     "ASTSource",
+    "BaseBackend",
     "CompiledKernel",
     "GPUTarget",
     "IRSource",
+    "Language",
     "LazyDict",
+    "OutOfResources",
     "compile",
+    "driver",
+    "knobs",
     "make_backend",
     "max_shared_mem",
     "triton_key",

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any, TypeVar
 
+from emu.triton.language.aggregates import aggregate as _aggregate
 from emu.triton.language.aggregates import aggregate_replace
 from emu.triton.language.arithmetic import (
     PropagateNan,

@@ -3,6 +3,20 @@
 # mypy: implicit-reexport
 # ruff: noqa: F401 - ``__all__`` is made of the imports
 
+from emu.triton.language.combine_functions import (
+    _argmax_combine,
+    _argmax_combine_tie_break_fast,
+    _argmax_combine_tie_break_left,
+    _argmin_combine,
+    _argmin_combine_tie_break_fast,
+    _argmin_combine_tie_break_left,
+    _elementwise_max,
+    _elementwise_min,
+    _or_combine,
+    _prod_combine,
+    _sum_combine,
+    _xor_combine,
+)
 from emu.triton.language.composites import (
     softmax,
     swizzle2d,

@@ -44,7 +44,7 @@ class ASTSource:
             raise TypeError(f"fn must be decorated with @triton.jit, but got {type(fn).__name__}")
         self.fn = fn
         self.name = fn.__name__
-        self.attrs = attrs or {}
+        self.attrs = {} if attrs is None else attrs
         self.constants: dict[str, object] = {}
         if constexprs is not None and not isinstance(constexprs, dict):
             raise TypeError(
@@ -58,7 +58,30 @@ class ASTSource:
             if name not in types and name not in self.constants:
                 raise ValueError(f"signature must have the type of {name}, but got {types!r}")
             # A value wins over a type, as programs list constants in both, in any spelling.
-            self.signature[name] = CONSTANT if name in self.constants else types[name]
+            spelled = CONSTANT if name in self.constants else types[name]
+            _check_spelling(name, spelled, name in self.constants)
+            self.signature[name] = spelled
+
+
+def _check_spelling(name: str, spelled: object, has_value: bool) -> None:
+    """Check that a type is spelled as a text, or as a tuple of them.
+
+    Raises:
+        TypeError: It is not.
+        ValueError: A constant has no value.
+    """
+    if isinstance(spelled, tuple) and spelled:
+        for i, item in enumerate(spelled):
+            _check_spelling(f"{name}[{i}]", item, True)
+    elif not isinstance(spelled, str):
+        given = shown(spelled, with_type=True)
+        raise TypeError(
+            f"signature must spell the type of {name} as a text such as '*fp32', but got {given}"
+        )
+    elif spelled == CONSTANT and not has_value:
+        raise ValueError(
+            f"constexprs must have the value of {name}, as the signature calls it a constant"
+        )
 
 
 def _parameter(fn: JITFunction[Any], name: object) -> str:
@@ -95,7 +118,7 @@ def compile(
     """
     if not isinstance(src, ASTSource):
         raise TypeError(f"src must be an ASTSource, but got {type(src).__name__}")
-    given = dict(options or {})
+    given = checks.as_mapping("options", options)
     launch_options.check(src.name, given)
     request = Request(
         src.fn,
@@ -104,7 +127,8 @@ def compile(
         bool(given.get("debug") or src.fn.debug or knobs.runtime.debug),
         launch_options.backend_of(given),
         given.get("enable_fp_fusion") is True,
-        launch_options.input_precision_of(given),
+        input_precision=launch_options.input_precision_of(given),
+        sanitize=given.get("sanitize_overflow") is not False,
     )
     made = build(request)
     kernel = CompiledKernel(made, given)

@@ -21,7 +21,11 @@ from emu.triton.codegen.errors import CompileTimeAssertionFailure
 from emu.triton.runtime import cache, checks, interpreting, timing
 from emu.triton.runtime.arguments import Tensor, torch_guard
 from emu.triton.runtime.driver import driver
-from emu.triton.runtime.errors import AutotunerError, OutOfResources
+from emu.triton.runtime.errors import (
+    AutotunerError,
+    OutOfResources,
+    PTXASError,  # noqa: F401 - programs import it from here
+)
 from emu.triton.runtime.jit import JITFunction, KernelInterface
 
 _QUANTILES = (0.5, 0.2, 0.8)
@@ -93,7 +97,10 @@ class Config:
         return (tuple(self.all_kwargs().items()), self.pre_hook)
 
     def __hash__(self) -> int:
-        return hash(self._identity())
+        try:
+            return hash(self._identity())
+        except TypeError:  # a list, say
+            return hash(repr(self.all_kwargs()))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Config) and self._identity() == other._identity()
@@ -242,7 +249,8 @@ class Autotuner(KernelInterface[Any]):
         if len(configs) == 1:
             self.cache[key] = configs[0]
             return configs[0]
-        if interpreting.is_wanted(self._jit_function().interpret, kwargs):
+        kernel = self._jit_function()
+        if kernel is not None and interpreting.is_wanted(kernel.interpret, kwargs):
             # Times of Python say nothing, and a breakpoint should be met once. Not kept for compiled launches.
             return configs[0]
         hit = self._measure_or_load(key, configs, args, kwargs)
@@ -266,10 +274,11 @@ class Autotuner(KernelInterface[Any]):
             )
         return best
 
-    def _jit_function(self) -> JITFunction[Any]:
+    def _jit_function(self) -> JITFunction[Any] | None:
+        """Return the kernel under the decorators; None if what is launched is of the program's own."""
         fn = self.fn
-        while not isinstance(fn, JITFunction):
-            fn = fn.fn
+        while fn is not None and not isinstance(fn, JITFunction):
+            fn = getattr(fn, "fn", None)
         return fn
 
     def _measure_or_load(
@@ -280,9 +289,10 @@ class Autotuner(KernelInterface[Any]):
         kwargs: Arguments,
     ) -> bool:
         """Fill ``configs_timings``; return whether they came from disk."""
-        name = None
-        if (self.cache_results or knobs.autotuning.cache) and not any(c.pre_hook for c in configs):
-            parts = [self._jit_function().cache_key, repr(key), *map(str, configs)]
+        name, kernel = None, self._jit_function()
+        kept = self.cache_results or knobs.autotuning.cache
+        if kept and kernel is not None and not any(c.pre_hook for c in configs):
+            parts = [kernel.cache_key, repr(key), *map(str, configs)]
             digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:40]
             name = f"{digest}.autotune"
             times = _read_times(name, len(configs))
@@ -488,7 +498,7 @@ def autotune(
 
     def decorate(fn: KernelInterface[Any]) -> Autotuner:
         return Autotuner(
-            fn,
+            checks.check_kernel("fn", fn),
             fn.arg_names,
             configs,
             key,
@@ -551,6 +561,6 @@ def heuristics(
     """
 
     def decorate(fn: KernelInterface[Any]) -> Heuristics:
-        return Heuristics(fn, fn.arg_names, values)
+        return Heuristics(checks.check_kernel("fn", fn), fn.arg_names, values)
 
     return decorate

@@ -26,10 +26,12 @@ from emu.triton.runtime import backends, cache
 from emu.triton.runtime.arguments import CONSTANT, Key, constant_key
 from emu.triton.runtime.backends import Executable
 from emu.triton.runtime.extensions import (
+    _build,
     compile_module_from_file,
     compile_module_from_src,
     compile_so_from_file,
     compile_so_from_src,
+    platform_key,
 )
 from emu.triton.runtime.stores import exchanges_lanes, stored_arguments
 from emu.triton.source import JITCallable
@@ -41,11 +43,13 @@ __all__ = [
     "Build",
     "Request",
     "Texts",
+    "_build",
     "build",
     "compile_module_from_file",
     "compile_module_from_src",
     "compile_so_from_file",
     "compile_so_from_src",
+    "platform_key",
 ]
 
 

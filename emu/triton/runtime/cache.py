@@ -21,12 +21,17 @@ from typing import Any
 
 from emu.kernels.core import cache_files, cache_folder
 from emu.kernels.core.cache_files import UNUSED_AFTER_S, remove_unused_folders, source_digest
+from emu.triton import knobs
 from emu.triton.runtime.cache_managers import (
     CacheManager,
     FileCacheManager,
     RedisRemoteCacheBackend,
     RemoteCacheBackend,
     RemoteCacheManager,
+    _base32,
+    default_cache_dir,
+    default_dump_dir,
+    default_override_dir,
     get_cache_manager,
     get_dump_manager,
     get_override_manager,
@@ -38,11 +43,16 @@ __all__ = [
     "RedisRemoteCacheBackend",
     "RemoteCacheBackend",
     "RemoteCacheManager",
+    "_base32",
     "alone",
+    "default_cache_dir",
+    "default_dump_dir",
+    "default_override_dir",
     "folder",
     "get_cache_manager",
     "get_dump_manager",
     "get_override_manager",
+    "knobs",
     "load",
     "read",
     "save",

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from emu.triton import knobs
+from emu.triton.runtime.checks import as_mapping, check_text
 
 _GROUP = "__grp__"
 
@@ -72,7 +73,7 @@ class FileCacheManager(CacheManager):
             os.makedirs(self.cache_dir, exist_ok=True)
 
     def _make_path(self, filename: str) -> str:
-        return os.path.join(self.cache_dir, filename)
+        return os.path.join(self.cache_dir, check_text("filename", filename))
 
     def has_file(self, filename: str) -> bool:
         """Return whether there is a file of this name."""
@@ -91,6 +92,7 @@ class FileCacheManager(CacheManager):
             binary: Ignored: ``data`` says it.
         """
         del binary
+        check_text("filename", filename)
         content = data if isinstance(data, bytes) else str(data).encode()
         os.makedirs(self.cache_dir, exist_ok=True)
         number, temporary = tempfile.mkstemp(prefix="tmp.", dir=self.cache_dir)
@@ -102,14 +104,19 @@ class FileCacheManager(CacheManager):
 
     def get_group(self, filename: str) -> dict[str, str] | None:
         """Return the paths of the files of a group by name; None unless all are there."""
-        paths = _read_group(self.get_file(_GROUP + filename))
+        paths = _read_group(self.get_file(_GROUP + check_text("filename", filename)))
         if not isinstance(paths, dict) or not all(map(os.path.exists, paths.values())):
             return None
         return paths
 
     def put_group(self, filename: str, group: Mapping[str, str]) -> str:
         """Note which files, by name, make a group; return the path of the note."""
-        return self.put(json.dumps({"child_paths": dict(group)}), _GROUP + filename)
+        paths = as_mapping("group", group)
+        for path in paths.values():
+            check_text("a path of group", path)
+        return self.put(
+            json.dumps({"child_paths": paths}), _GROUP + check_text("filename", filename)
+        )
 
 
 def _read_group(path: str | None) -> Any:
@@ -218,7 +225,31 @@ class RemoteCacheManager(CacheManager):
 
 def _folder_name(key: str) -> str:
     """Return a digest in base 16 as a shorter text that can name a folder."""
-    return base64.b32encode(bytes.fromhex(key)).decode().rstrip("=")
+    try:
+        digest = bytes.fromhex(check_text("key", key))
+    except ValueError:
+        raise ValueError(f"key must be a digest in base 16, but got {key!r:.60}") from None
+    return base64.b32encode(digest).decode().rstrip("=")
+
+
+def _base32(key: str) -> str:
+    """Return a digest in base 16 as a text that can name a folder; programs import it."""
+    return _folder_name(key)
+
+
+def default_cache_dir() -> str:
+    """Return the folder of cached files, as older releases of Triton name it."""
+    return knobs.cache.dir
+
+
+def default_override_dir() -> str:
+    """Return the folder of files that replace others."""
+    return knobs.cache.override_dir
+
+
+def default_dump_dir() -> str:
+    """Return the folder of files that are for reading."""
+    return knobs.cache.dump_dir
 
 
 def _manager(key: str, **which: bool) -> CacheManager:

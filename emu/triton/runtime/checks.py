@@ -88,3 +88,42 @@ def as_integer(what: str, value: SupportsIndex, least: int) -> int:
     if number < least:
         raise ValueError(f"{what} must be at least {least}, but got {number}")
     return number
+
+
+def check_kernel(what: str, value: object) -> Any:
+    """Check that a value can be launched, so that a decorator may add to it, and return it.
+
+    Raises:
+        TypeError: It is no kernel.
+    """
+    if not hasattr(value, "arg_names") or not callable(getattr(value, "run", None)):
+        given = shown(value, with_type=True)
+        raise TypeError(f"{what} must be decorated with @triton.jit, but got {given}")
+    return value
+
+
+def as_parameters(what: str, value: object) -> list[int | str]:
+    """Return names or numbers of parameters as a list; None gives an empty one.
+
+    Raises:
+        TypeError: The value is not a list of them.
+    """
+    found = [] if value is None else as_list(what, value)
+    for one in found:
+        if isinstance(one, bool) or not isinstance(one, (int, str)):
+            given = shown(one, with_type=True)
+            raise TypeError(
+                f"{what} must be a list of names or numbers of parameters, but has {given}"
+            )
+    return found
+
+
+def check_text(what: str, value: object) -> str:
+    """Check that a value is a text, and return it.
+
+    Raises:
+        TypeError: It is not.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a text, but got {shown(value, with_type=True)}")
+    return value

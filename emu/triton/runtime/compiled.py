@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from emu.kernels.core.messages import shown
 from emu.triton import knobs
 from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import options
@@ -17,6 +18,7 @@ from emu.triton.runtime.arguments import (
     Packed,
     check_on_host,
     describe,
+    pointer_spelling,
     torch_guard,
     width,
 )
@@ -161,11 +163,7 @@ class CompiledKernel:
                     f"are not constexpr, but got {len(args)}"
                 )
             with torch_guard():
-                described = [describe(value) for value in values]
-                if not self.takes_arguments:
-                    for (key, _), value in zip(described, values, strict=True):
-                        check_on_host(key, value)
-                packed = tuple(p for _, p in described)
+                packed = tuple(map(self._pack, wanted, values))
             x, y, z = extents(grid)
             if x:
                 given = dict.fromkeys(signature) | self.src.constants
@@ -173,6 +171,24 @@ class CompiledKernel:
                 self.run(x, y, z, packed, given)
 
         return launch
+
+    def _pack(self, parameter: str, value: object) -> Packed:
+        """Return a value as a launch packs it.
+
+        Raises:
+            TypeError: A pointer is wanted and the value is none, or the other way round.
+        """
+        key, packed = describe(value)
+        if not self.takes_arguments:
+            check_on_host(key, value)
+        spelled = self.src.signature[parameter]
+        is_pointer = isinstance(spelled, str) and spelled.startswith("*")
+        if key is None or is_pointer != (pointer_spelling(key) is not None):
+            raise TypeError(
+                f"{parameter} of kernel {self.name} must be {spelled}, as it was compiled for, but got "
+                f"{shown(value, with_type=True)}"
+            )
+        return packed
 
     def __del__(self) -> None:
         # What a fork copied was not loaded here.

@@ -18,6 +18,7 @@ from types import ModuleType
 
 from emu.triton import knobs
 from emu.triton.runtime.cache_managers import get_cache_manager
+from emu.triton.runtime.checks import as_names, check_text
 
 _ENDINGS = {"c": ".c", "c++": ".cpp"}
 _LANGUAGES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++"}
@@ -131,8 +132,10 @@ def _compile(
     """Return the path of the library of a text; compile it even if it is there if ``again`` is true."""
     if language not in _ENDINGS:
         raise ValueError(f"language must be one of {tuple(_ENDINGS)}, but got {language!r:.60}")
-    lists = [list(each or ()) for each in given]
-    keeper = get_cache_manager(_digest(src.encode(), language, name, *lists))
+    check_text("name", name)
+    names = ("library_dirs", "include_dirs", "libraries", "ccflags")
+    lists = [as_names(what, each) for what, each in zip(names, given, strict=True)]
+    keeper = get_cache_manager(_digest(check_text("src", src).encode(), language, name, *lists))
     filename = name + str(sysconfig.get_config_var("EXT_SUFFIX"))
     found = None if again else keeper.get_file(filename)
     if found is not None:

@@ -9,15 +9,19 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar, overload
 
+from emu.kernels.core.messages import shown
 from emu.triton import knobs
+from emu.triton._utils import find_paths_if, get_iterable_path, type_canonicalisation_dict
 from emu.triton.language.aggregates import aggregate
-from emu.triton.runtime import arguments, hooks, interpreting, launcher, options
+from emu.triton.runtime import arguments, checks, hooks, interpreting, launcher, options
 from emu.triton.runtime._async_compile import FutureKernel, active_mode
 from emu.triton.runtime.arguments import Key
 from emu.triton.runtime.backends import find as find_backend
 from emu.triton.runtime.build import Build, Request, build
 from emu.triton.runtime.compiled import CompiledKernel
 from emu.triton.runtime.driver import driver
+from emu.triton.runtime.hooks import JitFunctionInfo
+from emu.triton.runtime.specialization import mangle_type, native_specialize_impl
 from emu.triton.runtime.tensors import MockTensor, TensorWrapper, reinterpret
 from emu.triton.source import (
     ConstexprFunction,
@@ -98,19 +102,24 @@ class JITFunction(JITCallable, KernelInterface[T]):
         for parameter in inspect.signature(fn).parameters.values():
             if parameter.kind is parameter.VAR_KEYWORD:
                 raise TypeError(f"JIT functions do not support **{parameter.name} parameters")
+        plain = checks.as_parameters("do_not_specialize", do_not_specialize)
+        unaligned = checks.as_parameters(
+            "do_not_specialize_on_alignment", do_not_specialize_on_alignment
+        )
+        interpret = interpret is not None and checks.as_flag("interpret", interpret)
         super().__init__(
             fn,
-            do_not_specialize=do_not_specialize or (),
-            do_not_specialize_on_alignment=do_not_specialize_on_alignment or (),
-            noinline=bool(noinline),
+            do_not_specialize=plain,
+            do_not_specialize_on_alignment=unaligned,
+            noinline=noinline is not None and checks.as_flag("noinline", noinline),
             needs_source=not (interpret or knobs.runtime.interpret),
         )
         self.module = fn.__module__
         self.version = version
-        self.do_not_specialize = list(do_not_specialize or ())
-        self.do_not_specialize_on_alignment = list(do_not_specialize_on_alignment or ())
-        self.debug = debug
-        self.interpret = bool(interpret)
+        self.do_not_specialize = plain
+        self.do_not_specialize_on_alignment = unaligned
+        self.debug = debug if debug is None else checks.as_flag("debug", debug)
+        self.interpret = interpret
         options.check_of(check, None)  # refuses what there is not
         self.check = check
         self.kernel = None
@@ -220,6 +229,8 @@ class JITFunction(JITCallable, KernelInterface[T]):
 
     def add_pre_run_hook(self, hook: Callable[..., object]) -> None:
         """Add a function that is called with the arguments before every launch."""
+        if not callable(hook):
+            raise TypeError(f"hook must be a function, but got {shown(hook, with_type=True)}")
         self.pre_run_hooks.append(hook)
 
     # ---- compilation
@@ -326,7 +337,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         if mode is None or not is_new:
             return finalize(build(request) if is_new else self._builds[known])
         future = mode.submit((self, key), functools.partial(build, request), finalize)
-        table: dict[Key, Any] = self._table if request.check is None else self._checked_table
+        table: Any = self._table if request.check is None else self._checked_table
         table[key] = future
         return future
 
@@ -359,6 +370,8 @@ class JITFunction(JITCallable, KernelInterface[T]):
             bool(given.get("debug") or self.debug or knobs.runtime.debug),
             options.backend_of(given),
             given.get("enable_fp_fusion") is True,
+            input_precision=options.input_precision_of(given),
+            sanitize=given.get("sanitize_overflow") is not False,
         )
         with self._lock:
             key = self._keys.get(told["key"], told["key"])
@@ -470,13 +483,19 @@ __all__ = [
     "ConstexprFunction",
     "JITCallable",
     "JITFunction",
+    "JitFunctionInfo",
     "KernelInterface",
     "KernelParam",
     "MockTensor",
     "TensorWrapper",
     "aggregate",
     "constexpr_function",
+    "find_paths_if",
+    "get_iterable_path",
     "jit",
+    "mangle_type",
     "must_use_result",
+    "native_specialize_impl",
     "reinterpret",
+    "type_canonicalisation_dict",
 ]

@@ -157,7 +157,7 @@ CHECKS = ("bounds", "bounds:all")
 
 
 def _check_check(check: object) -> None:
-    if check not in (None, False, "", *CHECKS):
+    if not isinstance(check, (bool, str, type(None))) or check not in (None, False, "", *CHECKS):
         raise ValueError(
             f"check (of the launch, the kernel, knobs.runtime or EMU_CHECK) must be one of {CHECKS}, or "
             f"None, but got {check!r:.60}"

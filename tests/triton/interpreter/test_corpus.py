@@ -18,6 +18,9 @@ FILES = [
 DIFFER = (
     # An interpreted kernel checks assertions whether it is debugged or not.
     "test_assert_is_checked_while_a_debugged_program_runs",
+    "test_the_setting_debug_is_part_of_a_launch",
+    # The hook stops compilations, and an interpreted launch compiles nothing.
+    "test_a_cache_hook_that_returns_true_stops_the_launch",
     # A function that ends without a return gives None, which cannot be used; a compiled one gives anything.
     "test_a_function_that_returns_nothing_on_one_side_gives_anything_there",
 )

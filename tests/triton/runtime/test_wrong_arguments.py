@@ -16,7 +16,9 @@ from emu import triton
 from emu.tile import reference, text
 from emu.tile.cpu import Options
 from emu.triton.compiler.errors import CompilationError
+from emu.triton.runtime import cache
 from emu.triton.runtime.errors import AutotunerError
+from emu.triton.runtime.extensions import compile_so_from_src
 
 ERRORS = (TypeError, ValueError, OverflowError, CompilationError, AutotunerError)
 """What Triton itself raises for arguments: Python's own classes. The texts must still name the argument."""
@@ -239,3 +241,117 @@ def test_arrays_of_dtypes_that_kernels_do_not_know_are_refused() -> None:
             continue  # a platform whose long double is a double
         with pytest.raises(TypeError, match="x_ptr of kernel kernel: dtype must be one"):
             _launch(**{**_good(), "x_ptr": array})
+
+
+def _kernel(n: int) -> None:
+    pass
+
+
+WRONG: list[tuple[Any, type[Exception], str]] = [
+    (
+        lambda: triton.jit(_kernel, do_not_specialize=3),
+        TypeError,
+        "do_not_specialize must be a list",
+    ),
+    (
+        lambda: triton.jit(_kernel, do_not_specialize=[1.5]),
+        TypeError,
+        "do_not_specialize must be a list of names",
+    ),
+    (
+        lambda: triton.jit(_kernel, do_not_specialize_on_alignment=np.ones(2)),
+        TypeError,
+        "do_not_specialize_on_alignment must be a list of names",
+    ),
+    (lambda: triton.jit(_kernel, interpret=np.ones(2)), TypeError, "interpret must be a bool"),
+    (lambda: triton.jit(_kernel, noinline="no"), TypeError, "noinline must be a bool"),
+    (lambda: triton.jit(_kernel, debug="no"), TypeError, "debug must be a bool"),
+    (lambda: triton.jit(_kernel, check=np.ones(2)), ValueError, "must be one of"),
+    (
+        lambda: triton.jit(_kernel).add_pre_run_hook(None),
+        TypeError,
+        "hook must be a function, but got None",
+    ),  # type: ignore[arg-type]
+    (lambda: triton.autotune([triton.Config({})], [])(None), TypeError, "fn must be decorated"),  # type: ignore[arg-type]
+    (
+        lambda: triton.heuristics({})(3),
+        TypeError,
+        "fn must be decorated with @triton.jit, but got 3",
+    ),  # type: ignore[arg-type]
+    (lambda: triton.constexpr_function(3), TypeError, "fn must be a function written with def"),  # type: ignore[arg-type]
+    (lambda: triton.must_use_result(None), TypeError, "fn must be a function, or a text"),
+    (
+        lambda: triton.compile(
+            _source(fn=kernel, signature=_SIGNATURE, constexprs={"BLOCK": 4}), options=3
+        ),
+        TypeError,
+        "options must be a dict",
+    ),  # type: ignore[arg-type]
+    (
+        lambda: _source(fn=kernel, signature={**_SIGNATURE, "x_ptr": 3}),
+        TypeError,
+        "signature must spell the type of x_ptr as a text",
+    ),
+    (
+        lambda: _source(fn=kernel, signature={**_SIGNATURE, "n": "constexpr"}),
+        ValueError,
+        "constexprs must have the value of n",
+    ),
+    (lambda: cache.get_cache_manager("no digest"), ValueError, "key must be a digest in base 16"),
+    (lambda: cache.get_cache_manager(None), TypeError, "key must be a text, but got None"),  # type: ignore[arg-type]
+    (lambda: _manager().put(b"", 3), TypeError, "filename must be a text, but got 3"),  # type: ignore[arg-type]
+    (lambda: _manager().get_file(None), TypeError, "filename must be a text"),  # type: ignore[arg-type]
+    (lambda: _manager().get_group(None), TypeError, "filename must be a text"),  # type: ignore[arg-type]
+    (lambda: _manager().put_group("g", 3), TypeError, "group must be a dict by name"),  # type: ignore[arg-type]
+    (lambda: _manager().put_group("g", {"a": 3}), TypeError, "a path of group must be a text"),  # type: ignore[dict-item]
+    (lambda: compile_so_from_src(3, "m"), TypeError, "src must be a text, but got 3"),  # type: ignore[arg-type]
+    (lambda: compile_so_from_src("", 3), TypeError, "name must be a text, but got 3"),  # type: ignore[arg-type]
+    (lambda: compile_so_from_src("", "m", libraries=3), TypeError, "libraries must be a list"),  # type: ignore[arg-type]
+    (lambda: _set("debug", np.ones(2)), TypeError, "knobs: debug must be a bool"),
+    (
+        lambda: _compiled()[(1,)](3, 1),
+        TypeError,
+        r"x_ptr of kernel stores must be \*fp32, .* but got 3",
+    ),
+    (
+        lambda: _compiled()[(1,)](np.zeros(1, np.float32), None),
+        TypeError,
+        "n of kernel stores must be i32",
+    ),
+]
+
+_SIGNATURE: dict[str, Any] = {
+    "x_ptr": "*fp32",
+    "n": "i32",
+    "wide": "i64",
+    "scale": "fp32",
+    "pair": ("i32", "i32"),
+    "BLOCK": "constexpr",
+}
+
+
+@triton.jit
+def stores(x_ptr, n):
+    tl.store(x_ptr, n)
+
+
+def _compiled() -> Any:
+    return stores.warmup(np.zeros(1, np.float32), 2, grid=(1,))
+
+
+def _manager() -> Any:
+    return cache.get_cache_manager("ab12")
+
+
+def _set(name: str, value: object) -> None:
+    setattr(triton.knobs.runtime, name, value)
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)))
+def test_settings_of_decorators_and_helpers_are_named(
+    number: int, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    call, kind, text_ = WRONG[number]
+    with pytest.raises(kind, match=text_):
+        call()

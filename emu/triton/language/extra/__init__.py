@@ -4,6 +4,6 @@ Internal: names may change in any release.
 """
 
 from emu.triton.language.external import register_extern
-from emu.triton.language.extra import cuda, hip, libdevice
+from emu.triton.language.extra import cpu, cuda, hip, intel, libdevice
 
-__all__ = ["cuda", "hip", "libdevice", "register_extern"]
+__all__ = ["cpu", "cuda", "hip", "intel", "libdevice", "register_extern"]
