@@ -35,6 +35,10 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, (*_PLAIN, str, language.dtype, JITCallable))
+
+
 def _unwrapped(value: object) -> Any:
     return value.value if isinstance(value, language.constexpr) else value
 
@@ -211,9 +215,14 @@ class Callees:
     @staticmethod
     def value_of(value: Any) -> Any:
         """Return ``value.value``; a plain value, as a constexpr is here, is its own."""
-        if value is None or isinstance(value, (*_PLAIN, str, language.dtype, JITCallable)):
-            return value
-        return value.value
+        return value if _is_plain(value) else value.value
+
+    @staticmethod
+    def type_of(value: Any) -> Any:
+        """Return ``value.type``; that of a plain value, as a constexpr is here, holds the value."""
+        if _is_plain(value) or type(value) is tuple:
+            return language.constexpr_type(value)
+        return value.type
 
     @staticmethod
     def every(condition: Any) -> Any:

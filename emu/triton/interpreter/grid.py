@@ -17,6 +17,7 @@ from emu.tile import ir, printing
 from emu.tile.cpu.run import watching
 from emu.tile.reference.interpreter import argument
 from emu.tile.types import F32, DType, element_of
+from emu.triton.interpreter import debugging
 from emu.triton.interpreter.callees import CALLEES
 from emu.triton.interpreter.errors import InterpreterError
 from emu.triton.interpreter.evaluation import Evaluator, Triple
@@ -61,12 +62,17 @@ def run(launch: Launch) -> InterpreterError | None:
     """Run a kernel's programs, x fastest.
 
     Returns:
-        The error of the first program that failed, to be raised; its cause is what the program met, with the
-        lines of the program alone. None if all ended well.
+        The error of the first program that failed, to be raised; its traceback has the lines of the program
+        alone, its cause is what the program met. None if all ended well.
 
     Raises:
         ValueError: The one program to run is outside the grid.
     """
+    with debugging.stepping_over_own():
+        return _run(launch)
+
+
+def _run(launch: Launch) -> InterpreterError | None:
     function = CALLEES.python(launch.kernel)
     memory = Memory(launch.extents)
     kernel = _described(launch)
@@ -243,7 +249,7 @@ def _failure(kernel: JITCallable, number: Triple, error: Exception) -> Interpret
         error.args = (f"{where}: {error}",)
         error.error_message = str(error)
         return error.with_traceback(lines)
-    error.__traceback__ = lines
     failed = InterpreterError(f"{where}: {type(error).__name__}: {error}")
-    failed.__cause__ = error
-    return failed
+    # The lines belong to what is raised: a debugger then stops at the program's line, not at the launch.
+    failed.__cause__ = error.with_traceback(None)
+    return failed.with_traceback(lines)

@@ -177,7 +177,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Call what stands for the function in kernels."""
         self.generic_visit(node)
-        if isinstance(node.func, ast.Attribute) and node.func.attr != "value":
+        if isinstance(node.func, ast.Attribute) and node.func.attr not in ("value", "type"):
             name = ast.copy_location(ast.Constant(node.func.attr), node.func)
             node.func = self._call("method", node.func, node.func.value, name)
         else:
@@ -185,10 +185,10 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """Let a plain value be its own ``value``, as that of a constexpr."""
+        """Let a plain value have ``value`` and ``type``, as a constexpr."""
         self.generic_visit(node)
-        if node.attr == "value" and isinstance(node.ctx, ast.Load):
-            return self._call("value_of", node, node.value)
+        if node.attr in ("value", "type") and isinstance(node.ctx, ast.Load):
+            return self._call(f"{node.attr}_of", node, node.value)
         return node
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:

@@ -68,6 +68,9 @@ class ValueTensor(tensor):
     __hash__ = tensor.__hash__
 
 
+ValueTensor.__name__ = ValueTensor.__qualname__ = "tensor"  # as errors of Python name it
+
+
 class Known(ir.Value):
     """A value of the tile IR with its elements.
 

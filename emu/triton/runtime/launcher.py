@@ -38,7 +38,7 @@ REFUSALS = (TypeError, ValueError, OverflowError)  # of an argument
 #                   _emu_watched (name, value and namespace of the globals that kernels were compiled with;
 #                   in the loop _emu_n, _emu_value and _emu_space)
 #   as Python       _emu_knobs (settings), _emu_always, _emu_interprets, _emu_interpret: see Interpret;
-#                   _emu_failed, an error that this returned
+#                   _emu_ran, what this returned: the kernel, or an error
 #   while keys are made, torch must not record or redirect what is read from tensors: _emu_modes() is
 #                   whether it might, _emu_guard() the context that prevents it, _emu_active that context
 #   rare cases      _emu_integer (64 bits), _emu_describe (all other arguments), _emu_constant,
@@ -93,10 +93,10 @@ def launcher({parameters}):
             _emu_active.__exit__(None, None, None)
     if _emu_knobs.runtime.interpret or _emu_always or _emu_options:
         if _emu_interprets(_emu_always, _emu_options):
-            _emu_failed = _emu_interpret(_emu_grid, {{{bound}}}, _emu_options)
-            if _emu_failed is not None:
-                raise _emu_failed
-            return None
+            _emu_ran = _emu_interpret(_emu_grid, {{{bound}}}, _emu_options)
+            if isinstance(_emu_ran, Exception):
+                raise _emu_ran
+            return _emu_ran
     _emu_key = ({keys})
     if _emu_options:
         if "check" in _emu_options:
@@ -140,13 +140,13 @@ class Interpret(NamedTuple):
     Attributes:
         always: Whether it was decorated so.
         is_wanted: Tells from that and the options whether a launch does.
-        launch: Takes grid, bound arguments and options; returns the error of a program that failed, which is
-            raised where the launch stands, so that none of its inner frames is in the traceback.
+        launch: Takes grid, bound arguments and options; returns what a launch returns, or the error of a program
+            that failed, which is raised where the launch stands, so that none of its inner frames is in the traceback.
     """
 
     always: bool
     is_wanted: Callable[[bool, dict[str, object]], bool]
-    launch: Callable[[object, dict[str, object], dict[str, object]], Exception | None]
+    launch: Callable[[object, dict[str, object], dict[str, object]], object]
 
 
 def extents(grid: object) -> tuple[int, int, int]:
