@@ -52,6 +52,32 @@ class CudaExecutable:
         """The Python module for Numba, for 128 threads a block."""
         return self._kernel(WARP * 4).source
 
+    def ptx(self) -> str:
+        """Return PTX for the device, or for compute capability 8.0 where there is none.
+
+        Raises:
+            CudaUnavailableError: There is no CUDA compiler.
+        """
+        from numba import cuda
+
+        from emu.kernels.cuda.device import SIMULATED, CudaUnavailableError
+
+        if SIMULATED:
+            raise CudaUnavailableError("Numba's simulator (NUMBA_ENABLE_CUDASIM) compiles nothing")
+        from numba.cuda.cudadrv.error import NvvmSupportError  # not there in the simulator
+
+        device = (8, 0)
+        if cuda.is_available():
+            device = cuda.get_current_device().compute_capability
+        kernel = self._kernel(WARP * 4)
+        function: Any = kernel.function  # a dispatcher of Numba's
+        try:
+            code, _ = cuda.compile_ptx(function.py_func, kernel.signature(), cc=device)
+        except (OSError, NvvmSupportError) as error:
+            reason = " ".join(str(error).split())
+            raise CudaUnavailableError(f"there is no CUDA compiler: {reason:.200}") from None
+        return str(code)
+
     def bind(self, threads: int) -> Launch:
         """Refuse: a launch must say which memory it is given.
 
@@ -198,8 +224,14 @@ class CudaBackend(Backend):
         return CudaExecutable(module)
 
     def text(self, name: str, module: Module, contract: bool) -> str | None:
-        """Return the Python source (``"numba"``), for 128 threads a block."""
-        return CudaExecutable(module).source if name == "numba" else None
+        """Return the Python source (``"numba"``) or PTX (``"ptx"``), for 128 threads a block.
+
+        Raises:
+            CudaUnavailableError: There is no CUDA compiler to make PTX.
+        """
+        if name == "numba":
+            return CudaExecutable(module).source
+        return CudaExecutable(module).ptx() if name == "ptx" else None
 
 
 register(CudaBackend())
