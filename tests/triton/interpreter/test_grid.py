@@ -344,3 +344,21 @@ def test_constants_have_types(interpret):
     x = np.zeros(1, np.int32)
     types_of_constants[(1,)](x, 8, interpret=interpret)
     assert x[0] == 8
+
+
+@triton.jit(interpret=True)
+def shows_pointers(x_ptr, y_ptr, n):
+    i = tl.arange(0, 4)
+    print(repr(x_ptr), repr(x_ptr + i * n), repr(y_ptr - 1), sep="\n")
+    print(repr(tl.where(i > 1, x_ptr + i, y_ptr + i))[:36])
+
+
+def test_pointers_are_shown_by_argument_and_offset(capsys):
+    x, y = np.zeros(8, np.float32), np.zeros((4, 4), np.int16)
+    shows_pointers[(1,)](x, y.view(np.float32), 2)
+    assert capsys.readouterr().out.splitlines() == [
+        "tensor(pointer<fp32>[], x_ptr + 0)",
+        "tensor(pointer<fp32>[4], x_ptr + [0 2 4 6])",
+        "tensor(pointer<fp32>[], y_ptr + -1)",
+        "tensor(pointer<fp32>[4], " + str([y.ctypes.data])[:11],
+    ]
