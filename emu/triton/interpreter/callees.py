@@ -14,6 +14,7 @@ from emu.triton.codegen.expressions import member_of
 from emu.triton.interpreter import debugging
 from emu.triton.interpreter.ranges import Counter
 from emu.triton.interpreter.rewriting import as_python
+from emu.triton.language import overflow
 from emu.triton.language.context import current
 from emu.triton.language.conversion import to_tensor
 from emu.triton.language.values import tensor
@@ -32,6 +33,13 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "IsNot": lambda a, b: _unwrapped(a) is not _unwrapped(b),
     "In": lambda a, b: a in b,
     "NotIn": lambda a, b: a not in b,
+}
+
+
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "Add": operator.add,
+    "Sub": operator.sub,
+    "Mult": operator.mul,
 }
 
 
@@ -252,6 +260,15 @@ class Callees:
     def equality(kind: str, first: object, second: object) -> Any:
         """Return whether two values are equal, or with ``"NotEq"`` whether they are not."""
         return _COMPARISONS[kind](first, second)
+
+    @staticmethod
+    def arithmetic(kind: str, first: Any, second: Any) -> Any:
+        """Return a sum, difference or product; of integers one that fits, where that is checked."""
+        apply = _ARITHMETIC[kind]
+        result = apply(first, second)
+        if isinstance(result, tensor) and current().sanitize_overflow:
+            overflow.check(apply, _unwrapped(first), _unwrapped(second))
+        return result
 
     @staticmethod
     def not_(value: Any) -> Any:

@@ -139,7 +139,7 @@ class _Rewriter(ast.NodeTransformer):
         if not isinstance(node.target, ast.Name):
             return node
         before = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
-        value = ast.copy_location(ast.BinOp(before, node.op, node.value), node)
+        value = self._operation(ast.copy_location(ast.BinOp(before, node.op, node.value), node))
         assigned = self._call("assigned", value, value)
         return ast.copy_location(ast.Assign([node.target], assigned), node)
 
@@ -190,6 +190,17 @@ class _Rewriter(ast.NodeTransformer):
         if node.attr in ("value", "type") and isinstance(node.ctx, ast.Load):
             return self._call(f"{node.attr}_of", node, node.value)
         return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        """Let sums, differences and products be checked where a kernel is debugged."""
+        self.generic_visit(node)
+        return self._operation(node)
+
+    def _operation(self, node: ast.BinOp) -> ast.expr:
+        if not isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
+            return node
+        kind = ast.copy_location(ast.Constant(type(node.op).__name__), node)
+        return self._call("arithmetic", node, kind, node.left, node.right)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         """Take ``not`` element by element."""

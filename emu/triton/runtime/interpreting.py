@@ -131,6 +131,9 @@ def launch(
         shape,
         environment.interpreted_program(),
         environment.interpreter_prints_elements(),
+        given.get("debug") is not False,
+        _checks_overflow(kernel, given),
+        options.input_precision_of(given),
     )
     started, ended = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
     if not started and not ended:
@@ -142,6 +145,13 @@ def launch(
     if ended and failed is None:
         ended(facts)
     return failed or made
+
+
+def _checks_overflow(kernel: JITCallable, given: dict[str, object]) -> bool:
+    """Return whether integers that wrap around are errors, as in a compiled kernel that is debugged."""
+    debug = given.get("debug")
+    debug = (getattr(kernel, "debug", None) if debug is None else debug) or knobs.runtime.debug
+    return bool(debug) and given.get("sanitize_overflow") is not False
 
 
 def _facts(

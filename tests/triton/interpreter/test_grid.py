@@ -362,3 +362,71 @@ def test_pointers_are_shown_by_argument_and_offset(capsys):
         "tensor(pointer<fp32>[], y_ptr + -1)",
         "tensor(pointer<fp32>[4], " + str([y.ctypes.data])[:11],
     ]
+
+
+@triton.jit(interpret=True)
+def grows(x_ptr, n):
+    x = tl.load(x_ptr)
+    x += n
+    y = x * 2 if n > 100 else x - n
+    tl.store(x_ptr, y.to(x_ptr.dtype.element_ty))
+
+
+@pytest.mark.parametrize("debug", [None, True])
+def test_integers_that_wrap_around_are_errors_where_a_kernel_is_debugged(debug):
+    x = np.full(1, 2**31 - 1, np.int32)
+    if debug:
+        with pytest.raises(RuntimeError, match="int32 overflow in add"):
+            grows[(1,)](x, 2, debug=True)
+        with pytest.raises(AssertionError, match="int32 overflow in mul"):
+            grows[(1,)](np.zeros(1, np.int32), 2**31 - 1, debug=True)
+        grows[(1,)](np.ones(1, np.int32), 5, debug=True)
+    grows[(1,)](x, 2, debug=debug, sanitize_overflow=False)
+    assert x[0] == 2**31 - 1
+
+
+@triton.jit
+def rounds(a_ptr, c_ptr):
+    i = tl.arange(0, 16)
+    a = tl.load(a_ptr + i[:, None] * 16 + i[None, :])
+    tl.store(c_ptr + i[:, None] * 16 + i[None, :], tl.dot(a, a, input_precision="tf32"))
+
+
+def test_operands_are_rounded_as_in_compiled_kernels():
+    a = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
+    left = {}
+    for interpret in (False, True):
+        for apply in (False, True):
+            c = np.zeros_like(a)
+            rounds[(1,)](a, c, interpret=interpret, apply_input_precision=apply)
+            left[interpret, apply] = c.tobytes()
+    assert left[True, True] == left[False, True] != left[True, False] == left[False, False]
+
+
+@triton.jit(interpret=True)
+def stores_in_a_loop(x_ptr, n):
+    k = 0
+    while k < n:
+        tl.store(x_ptr + k, tl.load(x_ptr + k) + 1)
+        tl.debug_barrier()
+        k += 1
+
+
+def test_a_while_loop_may_have_effects():
+    x = np.arange(4, dtype=np.int32)
+    stores_in_a_loop[(1,)](x, 4)
+    assert x.tolist() == [1, 2, 3, 4]
+
+
+@triton.jit(interpret=True)
+def asserts_nothing_true(x_ptr):
+    tl.device_assert(tl.load(x_ptr) > 0, "must be positive")
+    tl.store(x_ptr, 1)
+
+
+def test_assertions_are_checked_unless_the_launch_says_no():
+    x = np.zeros(1, np.int32)
+    with pytest.raises(AssertionError, match="must be positive"):
+        asserts_nothing_true[(1,)](x)
+    asserts_nothing_true[(1,)](x, debug=False)
+    assert x[0] == 1
