@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from emu.tile import ir
-from emu.tile.types import Type
+from emu.tile.types import Pointer, Type, element_of
 from emu.triton.interpreter.errors import LanesNeeded
 from emu.triton.interpreter.spinning import Seen
 from emu.triton.language.context import current
@@ -55,9 +55,10 @@ class ValueTensor(tensor):
     def _shown(self) -> str:
         """Return the elements; of pointers the argument that they point into, and which of its elements."""
         handle = self.handle
-        if handle.origin is not None and self.dtype.is_ptr():
+        element = element_of(handle.type)
+        if handle.origin is not None and isinstance(element, Pointer):
             first = current_base(handle.origin)
-            size = self.dtype.element_ty.primitive_bitwidth // 8 or 1
+            size = 8 if isinstance(element.element, Pointer) else element.element.bytes
             if first is not None:
                 offsets = handle.array.astype(np.int64) - first
                 if not (offsets % size).any():
