@@ -71,8 +71,9 @@ class CudaExecutable:
             device = cuda.get_current_device().compute_capability
         kernel = self._kernel(WARP * 4)
         function: Any = kernel.function  # a dispatcher of Numba's
+        compiler: Any = cuda  # which does not declare what it exports
         try:
-            code, _ = cuda.compile_ptx(function.py_func, kernel.signature(), cc=device)
+            code, _ = compiler.compile_ptx(function.py_func, kernel.signature(), cc=device)
         except (OSError, NvvmSupportError) as error:
             reason = " ".join(str(error).split())
             raise CudaUnavailableError(f"there is no CUDA compiler: {reason:.200}") from None
@@ -191,9 +192,9 @@ def _first_stray(module: Module) -> Operation | None:
     return None
 
 
-def is_on_device(value: object) -> bool:
+def is_on_device(value: Any) -> bool:
     """Return whether a tensor's memory is that of a GPU."""
-    base = getattr(value, "base", value) if type(value).__name__ == "TensorWrapper" else value
+    base: Any = getattr(value, "base", value) if type(value).__name__ == "TensorWrapper" else value
     with torch_guard():  # or a tensor of an emulated device says that it is there
         if hasattr(base, "is_cpu"):
             return not base.is_cpu
