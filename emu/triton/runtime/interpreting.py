@@ -19,6 +19,7 @@ from emu.triton.runtime.compiled import CompiledKernel, LaunchMetadata
 from emu.triton.source import JITCallable
 
 if TYPE_CHECKING:
+    from emu.triton.interpreter.grid import Launch
     from emu.triton.interpreter.memory import Extent
 
 
@@ -135,16 +136,25 @@ def launch(
         _checks_overflow(kernel, given),
         options.input_precision_of(given),
     )
+    return _run_with_hooks(described, bound, given) or made
+
+
+def _run_with_hooks(
+    launch: Launch, bound: dict[str, object], given: dict[str, object]
+) -> Exception | None:
+    """Run the programs of a launch, and call the hooks around them; return the error of one that failed."""
+    from emu.triton.interpreter import grid as programs
+
     started, ended = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
     if not started and not ended:
-        return programs.run(described) or made
-    facts = _facts(kernel, shape, bound, given)
+        return programs.run(launch)
+    facts = _facts(launch.kernel, launch.grid, bound, given)
     if started:
         started(facts)
-    failed = programs.run(described)
+    failed = programs.run(launch)
     if ended and failed is None:
         ended(facts)
-    return failed or made
+    return failed
 
 
 def _checks_overflow(kernel: JITCallable, given: dict[str, object]) -> bool:
