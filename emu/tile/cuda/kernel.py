@@ -37,6 +37,10 @@ _MOST_BLOCKS = (1 << 31) - 1
 _MOST_THREADS = 1024
 
 
+class KernelAssertionError(AssertionError, RuntimeError):
+    """Failed assertion of a kernel; a RuntimeError too, as on a GPU and in kernels for the CPU."""
+
+
 class CudaKernel:
     """A kernel for CUDA; one program of its grid is one block.
 
@@ -97,7 +101,7 @@ class CudaKernel:
             TypeError: An argument is none of these.
             ValueError: There are more or fewer arguments, or an extent does not fit.
             CudaUnavailableError: There is neither a device nor the simulator.
-            AssertionError: An assertion of the kernel failed.
+            KernelAssertionError: An assertion of the kernel failed.
         """
         shape = _grid(grid)
         kinds = self._generated.arguments
@@ -144,7 +148,7 @@ class CudaKernel:
                 shared_bytes=self.shared_bytes,
             )
         if status[0]:
-            raise AssertionError(self._generated.messages[status[0] - 1])
+            raise KernelAssertionError(self._generated.messages[status[0] - 1])
 
 
 def _grid(grid: Sequence[int]) -> tuple[int, int, int]:

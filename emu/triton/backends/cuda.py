@@ -52,6 +52,33 @@ class CudaExecutable:
         """The Python module for Numba, for 128 threads a block."""
         return self._kernel(WARP * 4).source
 
+    def ptx(self) -> str:
+        """Return PTX for the device, or for compute capability 8.0 where there is none.
+
+        Raises:
+            CudaUnavailableError: There is no CUDA compiler.
+        """
+        from numba import cuda
+
+        from emu.kernels.cuda.device import SIMULATED, CudaUnavailableError
+
+        if SIMULATED:
+            raise CudaUnavailableError("Numba's simulator (NUMBA_ENABLE_CUDASIM) compiles nothing")
+        from numba.cuda.cudadrv.error import NvvmSupportError  # not there in the simulator
+
+        device = (8, 0)
+        if cuda.is_available():
+            device = cuda.get_current_device().compute_capability
+        kernel = self._kernel(WARP * 4)
+        function: Any = kernel.function  # a dispatcher of Numba's
+        compiler: Any = cuda  # which does not declare what it exports
+        try:
+            code, _ = compiler.compile_ptx(function.py_func, kernel.signature(), cc=device)
+        except (OSError, NvvmSupportError) as error:
+            reason = " ".join(str(error).split())
+            raise CudaUnavailableError(f"there is no CUDA compiler: {reason:.200}") from None
+        return str(code)
+
     def bind(self, threads: int) -> Launch:
         """Refuse: a launch must say which memory it is given.
 
@@ -165,9 +192,9 @@ def _first_stray(module: Module) -> Operation | None:
     return None
 
 
-def is_on_device(value: object) -> bool:
+def is_on_device(value: Any) -> bool:
     """Return whether a tensor's memory is that of a GPU."""
-    base = getattr(value, "base", value) if type(value).__name__ == "TensorWrapper" else value
+    base: Any = getattr(value, "base", value) if type(value).__name__ == "TensorWrapper" else value
     with torch_guard():  # or a tensor of an emulated device says that it is there
         if hasattr(base, "is_cpu"):
             return not base.is_cpu
@@ -198,8 +225,14 @@ class CudaBackend(Backend):
         return CudaExecutable(module)
 
     def text(self, name: str, module: Module, contract: bool) -> str | None:
-        """Return the Python source (``"numba"``), for 128 threads a block."""
-        return CudaExecutable(module).source if name == "numba" else None
+        """Return the Python source (``"numba"``) or PTX (``"ptx"``), for 128 threads a block.
+
+        Raises:
+            CudaUnavailableError: There is no CUDA compiler to make PTX.
+        """
+        if name == "numba":
+            return CudaExecutable(module).source
+        return CudaExecutable(module).ptx() if name == "ptx" else None
 
 
 register(CudaBackend())

@@ -15,6 +15,7 @@ from emu.triton.codegen.expressions import member_of
 from emu.triton.interpreter import debugging
 from emu.triton.interpreter.ranges import Counter
 from emu.triton.interpreter.rewriting import as_python
+from emu.triton.language import overflow
 from emu.triton.language.context import current
 from emu.triton.language.conversion import to_tensor
 from emu.triton.language.debugging import shown as shown_operands
@@ -35,6 +36,17 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "In": lambda a, b: a in b,
     "NotIn": lambda a, b: a not in b,
 }
+
+
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "Add": operator.add,
+    "Sub": operator.sub,
+    "Mult": operator.mul,
+}
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, (*_PLAIN, str, language.dtype, JITCallable))
 
 
 def _unwrapped(value: object) -> Any:
@@ -216,9 +228,14 @@ class Callees:
     @staticmethod
     def value_of(value: Any) -> Any:
         """Return ``value.value``; a plain value, as a constexpr is here, is its own."""
-        if value is None or isinstance(value, (*_PLAIN, str, language.dtype, JITCallable)):
-            return value
-        return value.value
+        return value if _is_plain(value) else value.value
+
+    @staticmethod
+    def type_of(value: Any) -> Any:
+        """Return ``value.type``; that of a plain value, as a constexpr is here, holds the value."""
+        if _is_plain(value) or type(value) is tuple:
+            return language.constexpr_type(value)
+        return value.type
 
     def asserting(self) -> None:
         """Keep the values of the operands of the condition that follows, for its error."""
@@ -271,6 +288,15 @@ class Callees:
     def equality(kind: str, first: object, second: object) -> Any:
         """Return whether two values are equal, or with ``"NotEq"`` whether they are not."""
         return _COMPARISONS[kind](first, second)
+
+    @staticmethod
+    def arithmetic(kind: str, first: Any, second: Any) -> Any:
+        """Return a sum, difference or product; of integers one that fits, where that is checked."""
+        apply = _ARITHMETIC[kind]
+        result = apply(first, second)
+        if isinstance(result, tensor) and current().sanitize_overflow:
+            overflow.check(apply, _unwrapped(first), _unwrapped(second))
+        return result
 
     @staticmethod
     def not_(value: Any) -> Any:

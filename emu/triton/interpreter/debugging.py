@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import bdb
+import contextlib
 import os
 import pdb  # noqa: T100 - kernels stop in it
 import sys
+from collections.abc import Iterator
 from types import FrameType, TracebackType
 from typing import Any
 
-SKIPPED = ("emu.*", "numpy.*", "contextlib")
+SKIPPED = (
+    *("emu", "emu.*", "numpy", "numpy.*", "ctypes", "ctypes.*"),
+    *("abc", "contextlib", "dataclasses", "enum", "functools", "inspect", "itertools", "typing"),
+    *("ast", "collections", "collections.*", "re", "re.*", "threading"),
+)
 """Modules that ``step`` does not enter."""
+
+
+@contextlib.contextmanager
+def stepping_over_own() -> Iterator[None]:
+    """Let a debugger of Python's that traces this thread step over the language's own functions, too."""
+    tracer = getattr(sys.gettrace(), "__self__", None)
+    if not isinstance(tracer, bdb.Bdb):
+        yield
+        return
+    before, tracer.skip = tracer.skip, {*(tracer.skip or ()), *SKIPPED}
+    try:
+        yield
+    finally:
+        tracer.skip = before
 
 
 class KernelDebugger(pdb.Pdb):

@@ -17,6 +17,10 @@ class InterpreterError(TritonError):
         self.error_message = error_message
 
 
+class InterpretedAssertionError(InterpreterError, AssertionError, RuntimeError):
+    """Failed assertion of an interpreted kernel; as that of a compiled one an AssertionError, and a RuntimeError."""
+
+
 class InterpretedAccessError(InterpreterError, OutOfBoundsError):
     """Access of an interpreted kernel to memory that is not its tensor's."""
 

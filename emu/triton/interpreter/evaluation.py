@@ -184,6 +184,10 @@ class Evaluator(ir.Builder):
         """
         return range(*map(unwrap, bounds)) if unrolled else Counter(bounds)
 
+    def base_of(self, name: str) -> int | None:
+        """Return the address of an argument; None if its memory is not known."""
+        return self._memory.base_of(name)
+
     def _results(self, operation: ir.Operation, arrays: list[Array]) -> Sequence[Array]:
         code = operation.code
         if code in native.INEXACT:

@@ -17,8 +17,9 @@ from emu.tile import ir, printing
 from emu.tile.cpu.run import watching
 from emu.tile.reference.interpreter import argument
 from emu.tile.types import F32, DType, element_of
+from emu.triton.interpreter import debugging
 from emu.triton.interpreter.callees import CALLEES
-from emu.triton.interpreter.errors import InterpreterError
+from emu.triton.interpreter.errors import InterpretedAssertionError, InterpreterError
 from emu.triton.interpreter.evaluation import Evaluator, Triple
 from emu.triton.interpreter.memory import Extent, Memory
 from emu.triton.interpreter.spinning import Described, Spins
@@ -26,6 +27,7 @@ from emu.triton.interpreter.tensors import Array, Known
 from emu.triton.language.blocks import stored_type
 from emu.triton.language.constants import constexpr, constexpr_type
 from emu.triton.language.context import Context, building, current
+from emu.triton.language.debugging import StaticAssertionError
 from emu.triton.language.types import dtype, float32, tuple_type
 from emu.triton.language.values import tensor, tuple
 from emu.triton.source import JITCallable
@@ -45,6 +47,9 @@ class Launch:
         grid: Extents of the grid.
         program: Number of the one program to run; None: all.
         print_elements: Whether ``device_print`` prints a line for each element, as on a GPU.
+        checks_assertions: Whether ``assert`` and ``device_assert`` have an effect.
+        checks_overflow: Whether integers that wrap around are errors.
+        input_precision: Default of ``dot`` where operands of fp32 are rounded; None where they are not.
     """
 
     kernel: JITCallable
@@ -54,6 +59,9 @@ class Launch:
     grid: Triple = (1, 1, 1)
     program: Triple | None = None
     print_elements: bool = False
+    checks_assertions: bool = True
+    checks_overflow: bool = False
+    input_precision: str | None = None
     write: Callable[[str], object] = field(default_factory=lambda: sys.stdout.write)
 
 
@@ -61,19 +69,26 @@ def run(launch: Launch) -> InterpreterError | None:
     """Run a kernel's programs, x fastest.
 
     Returns:
-        The error of the first program that failed, to be raised; its cause is what the program met, with the
-        lines of the program alone. None if all ended well.
+        The error of the first program that failed, to be raised; its traceback has the lines of the program
+        alone, its cause is what the program met. None if all ended well.
 
     Raises:
         ValueError: The one program to run is outside the grid.
     """
+    with debugging.stepping_over_own():
+        return _run(launch)
+
+
+def _run(launch: Launch) -> InterpreterError | None:
     function = CALLEES.python(launch.kernel)
     memory = Memory(launch.extents)
     kernel = _described(launch)
     for number in _numbers(launch):
         spins = Spins(kernel, number, launch.grid)
         evaluator = Evaluator(number, launch.grid, memory, _printer(launch), spins)
-        context = Context(evaluator, ir.Module(), _call, debug=True, print_=_print)
+        context = Context(evaluator, ir.Module(), _call, launch.checks_assertions, print_=_print)
+        context.sanitize_overflow = launch.checks_overflow
+        context.input_precision = launch.input_precision
         context.map_scalars = evaluator.map_scalars
         CALLEES.reset()
         with building(context):
@@ -243,7 +258,9 @@ def _failure(kernel: JITCallable, number: Triple, error: Exception) -> Interpret
         error.args = (f"{where}: {error}",)
         error.error_message = str(error)
         return error.with_traceback(lines)
-    error.__traceback__ = lines
-    failed = InterpreterError(f"{where}: {type(error).__name__}: {error}")
-    failed.__cause__ = error
-    return failed
+    is_assertion = isinstance(error, AssertionError) and not isinstance(error, StaticAssertionError)
+    kind = InterpretedAssertionError if is_assertion else InterpreterError
+    failed = kind(f"{where}: {type(error).__name__}: {error}")
+    # The lines belong to what is raised: a debugger then stops at the program's line, not at the launch.
+    failed.__cause__ = error.with_traceback(None)
+    return failed.with_traceback(lines)

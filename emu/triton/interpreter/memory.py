@@ -46,6 +46,11 @@ class Memory:
         self._extents = list(extents)
         self._by_name = {e.name: e for e in extents}
 
+    def base_of(self, name: str) -> int | None:
+        """Return the address of an argument; None if its memory is not known."""
+        extent = self._by_name.get(name)
+        return None if extent is None else extent.address
+
     def check(
         self, what: str, origin: str | None, addresses: Array, active: Array | None, size: int
     ) -> None:

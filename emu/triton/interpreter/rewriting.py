@@ -149,7 +149,7 @@ class _Rewriter(ast.NodeTransformer):
         if not isinstance(node.target, ast.Name):
             return node
         before = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
-        value = ast.copy_location(ast.BinOp(before, node.op, node.value), node)
+        value = self._operation(ast.copy_location(ast.BinOp(before, node.op, node.value), node))
         assigned = self._call("assigned", value, value)
         return ast.copy_location(ast.Assign([node.target], assigned), node)
 
@@ -200,7 +200,7 @@ class _Rewriter(ast.NodeTransformer):
             node.args[0] = self._asserted(node.args[0])
         else:
             self.generic_visit(node)
-        if isinstance(node.func, ast.Attribute) and node.func.attr != "value":
+        if isinstance(node.func, ast.Attribute) and node.func.attr not in ("value", "type"):
             name = ast.copy_location(ast.Constant(node.func.attr), node.func)
             node.func = self._call("method", node.func, node.func.value, name)
         else:
@@ -208,11 +208,22 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """Let a plain value be its own ``value``, as that of a constexpr."""
+        """Let a plain value have ``value`` and ``type``, as a constexpr."""
         self.generic_visit(node)
-        if node.attr == "value" and isinstance(node.ctx, ast.Load):
-            return self._call("value_of", node, node.value)
+        if node.attr in ("value", "type") and isinstance(node.ctx, ast.Load):
+            return self._call(f"{node.attr}_of", node, node.value)
         return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        """Let sums, differences and products be checked where a kernel is debugged."""
+        self.generic_visit(node)
+        return self._operation(node)
+
+    def _operation(self, node: ast.BinOp) -> ast.expr:
+        if not isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
+            return node
+        kind = ast.copy_location(ast.Constant(type(node.op).__name__), node)
+        return self._call("arithmetic", node, kind, node.left, node.right)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         """Take ``not`` element by element."""

@@ -166,7 +166,9 @@ def reads_of(
     operation: Operation, results: Sequence[Array], operands: Sequence[Value]
 ) -> tuple[Seen, ...]:
     """Return what the results of an operation depend on of memory; one of tiles has no address."""
-    if operation.code in ops.READS and operation.results:
+    if not operation.results:
+        return ()
+    if operation.code in ops.READS:
         address = np.asarray(getattr(operands[0], "array", 0))
         return (_seen(operation.results[0], results[0], int(address) if not address.ndim else 0),)
     found: dict[Seen, None] = {}

@@ -8,12 +8,23 @@ from typing import Any
 import numpy as np
 
 from emu.tile import ir
-from emu.tile.types import Type
+from emu.tile.types import Pointer, Type, element_of
 from emu.triton.interpreter.errors import LanesNeeded
 from emu.triton.interpreter.spinning import Seen
+from emu.triton.language.context import current
 from emu.triton.language.values import tensor
 
 Array = np.ndarray[Any, Any]
+
+
+def current_base(name: str) -> int | None:
+    """Return the address of an argument of the kernel that runs; None if it is not known."""
+    try:
+        builder: Any = current().builder
+    except RuntimeError:  # no kernel runs any more
+        return None
+    found: int | None = builder.base_of(name) if hasattr(builder, "base_of") else None
+    return found
 
 
 def _is_called_by_language() -> bool:
@@ -25,8 +36,8 @@ def _is_called_by_language() -> bool:
 class ValueTensor(tensor):
     """A tensor whose elements are known.
 
-    ``repr`` gives dtype, shape and elements; ``str`` and f-strings the elements alone. In messages of
-    errors it is named by dtype and shape.
+    ``repr`` gives dtype, shape and elements, of pointers their offsets in the argument that they point into;
+    ``str`` and f-strings give the elements alone. In messages of errors it is named by dtype and shape.
     """
 
     handle: Known
@@ -39,7 +50,20 @@ class ValueTensor(tensor):
         return self.numpy() if dtype is None else self.numpy().astype(dtype)
 
     def __repr__(self) -> str:
-        return f"tensor({tensor.__str__(self)}, {_elements(self.handle.array)})"
+        return f"tensor({tensor.__str__(self)}, {self._shown()})"
+
+    def _shown(self) -> str:
+        """Return the elements; of pointers the argument that they point into, and which of its elements."""
+        handle = self.handle
+        element = element_of(handle.type)
+        if handle.origin is not None and isinstance(element, Pointer):
+            first = current_base(handle.origin)
+            size = 8 if isinstance(element.element, Pointer) else element.element.bytes
+            if first is not None:
+                offsets = handle.array.astype(np.int64) - first
+                if not (offsets % size).any():
+                    return f"{handle.origin} + {_elements(offsets // size)}"
+        return _elements(handle.array)
 
     def __str__(self) -> str:
         if _is_called_by_language():
@@ -66,6 +90,9 @@ class ValueTensor(tensor):
         return float(_single(self))
 
     __hash__ = tensor.__hash__
+
+
+ValueTensor.__name__ = ValueTensor.__qualname__ = "tensor"  # as errors of Python name it
 
 
 class Known(ir.Value):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,59 @@ import numpy as np
 
 from emu.kernels.core import environment
 from emu.triton import knobs
+from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import arguments, launcher, options
-from emu.triton.runtime.build import type_of
-from emu.triton.runtime.compiled import LaunchMetadata
+from emu.triton.runtime.build import Request, build, type_of
+from emu.triton.runtime.compiled import CompiledKernel, LaunchMetadata
 from emu.triton.source import JITCallable
 
 if TYPE_CHECKING:
+    from emu.triton.interpreter.grid import Launch
     from emu.triton.interpreter.memory import Extent
+
+
+class InterpretedKernel:
+    """A kernel that ran as Python, in the place of a compiled one, which it becomes when it is asked for something.
+
+    Args:
+        kernel: The kernel.
+        signature: The spelling of each parameter's type.
+        constants: The values of the constants.
+        given: Options of the launch.
+    """
+
+    def __init__(
+        self,
+        kernel: JITCallable,
+        signature: dict[str, TypeSpelling],
+        constants: dict[str, object],
+        given: dict[str, object],
+    ) -> None:
+        self._kernel, self._signature, self._constants = kernel, signature, constants
+        self._options = {n: v for n, v in given.items() if n != "interpret"}
+
+    @functools.cached_property
+    def _compiled(self) -> CompiledKernel:
+        request = Request(
+            self._kernel,
+            self._signature,
+            self._constants,
+            debug=True,
+            backend=options.backend_of(self._options),
+        )
+        return CompiledKernel(build(request), self._options)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._compiled, name)
+
+    def __getitem__(self, grid: object) -> Callable[..., None]:
+        """Return a function that launches the compiled kernel."""
+        return self._compiled[grid]
+
+    def __repr__(self) -> str:
+        return f"InterpretedKernel({self._kernel.__name__}: {self._signature})"
 
 
 def is_wanted(always: bool, given: dict[str, object]) -> bool:
@@ -36,8 +83,8 @@ def is_wanted(always: bool, given: dict[str, object]) -> bool:
 
 def launch(
     kernel: JITCallable, grid: object, bound: dict[str, object], given: dict[str, object]
-) -> Exception | None:
-    """Run a kernel as Python; return the error of a program that failed.
+) -> Exception | InterpretedKernel:
+    """Run a kernel as Python; return it, or the error of a program that failed.
 
     Args:
         kernel: The kernel.
@@ -51,6 +98,8 @@ def launch(
     """
     options.check(kernel.__name__, given)
     types: dict[str, Any] = {}
+    spelled: dict[str, TypeSpelling] = {}
+    constants: dict[str, object] = {}
     values: dict[str, Any] = {}
     extents: list[Extent] = []
     for param in kernel.params:
@@ -59,16 +108,20 @@ def launch(
             with arguments.torch_guard():
                 found = arguments.specialise(param, value)
                 types[param.name] = type_of(found.type, found.value)
+                spelled[param.name] = found.type
+                if found.type == arguments.CONSTANT or isinstance(found.type, tuple):
+                    constants[param.name] = found.value
                 if found.type != arguments.CONSTANT:
                     values[param.name] = arguments.describe(value)[1]
                     extents += _extents(param.name, value)
         except launcher.REFUSALS as error:
             launcher.raise_named(kernel.__name__, param.name, error)
+    made = InterpretedKernel(kernel, spelled, constants, given)
     if grid is None:
-        return None
+        return made
     shape = launcher.extents(grid(bound) if callable(grid) else grid)
     if not shape[0]:
-        return None
+        return made
     from emu.triton.interpreter import grid as programs
 
     described = programs.Launch(
@@ -79,17 +132,36 @@ def launch(
         shape,
         environment.interpreted_program(),
         environment.interpreter_prints_elements(),
+        given.get("debug") is not False,
+        _checks_overflow(kernel, given),
+        options.input_precision_of(given),
     )
+    return _run_with_hooks(described, bound, given) or made
+
+
+def _run_with_hooks(
+    launch: Launch, bound: dict[str, object], given: dict[str, object]
+) -> Exception | None:
+    """Run the programs of a launch, and call the hooks around them; return the error of one that failed."""
+    from emu.triton.interpreter import grid as programs
+
     started, ended = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
     if not started and not ended:
-        return programs.run(described)
-    facts = _facts(kernel, shape, bound, given)
+        return programs.run(launch)
+    facts = _facts(launch.kernel, launch.grid, bound, given)
     if started:
         started(facts)
-    failed = programs.run(described)
+    failed = programs.run(launch)
     if ended and failed is None:
         ended(facts)
     return failed
+
+
+def _checks_overflow(kernel: JITCallable, given: dict[str, object]) -> bool:
+    """Return whether integers that wrap around are errors, as in a compiled kernel that is debugged."""
+    debug = given.get("debug")
+    debug = (getattr(kernel, "debug", None) if debug is None else debug) or knobs.runtime.debug
+    return bool(debug) and given.get("sanitize_overflow") is not False
 
 
 def _facts(

@@ -40,8 +40,8 @@ REFUSALS = (TypeError, ValueError, OverflowError)  # of an argument
 #                   in the loop _emu_n, _emu_value, _emu_plain, _emu_space, and _emu_now, the present value)
 #   settings        _emu_knobs; where none is assigned and the environment (_emu_environment) has none of
 #                   _emu_interpret_variable and _emu_debug_variable, they are not asked one by one
-#   as Python       _emu_always, _emu_interprets, _emu_interpret: see Interpret; _emu_failed, an error that
-#                   this returned
+#   as Python       _emu_always, _emu_interprets, _emu_interpret: see Interpret; _emu_ran, what this
+#                   returned: the kernel, or an error
 #   while keys are made, torch must not record or redirect what is read from tensors: _emu_modes() is
 #                   whether it might, _emu_guard() the context that prevents it, _emu_active that context
 #   rare cases      _emu_integer (64 bits), _emu_describe (all other arguments), _emu_constant,
@@ -107,10 +107,10 @@ def launcher({parameters}):
         or (_emu_options and "interpret" in _emu_options)
     ):
         if _emu_interprets(_emu_always, _emu_options):
-            _emu_failed = _emu_interpret(_emu_grid, {{{bound}}}, _emu_options)
-            if _emu_failed is not None:
-                raise _emu_failed
-            return None
+            _emu_ran = _emu_interpret(_emu_grid, {{{bound}}}, _emu_options)
+            if isinstance(_emu_ran, Exception):
+                raise _emu_ran
+            return _emu_ran
         if _emu_knobs.runtime.debug:
             _emu_key = _emu_key, "debug"
     if _emu_options:
@@ -174,13 +174,13 @@ class Interpret(NamedTuple):
     Attributes:
         always: Whether it was decorated so.
         is_wanted: Tells from that and the options whether a launch does.
-        launch: Takes grid, bound arguments and options; returns the error of a program that failed, which is
-            raised where the launch stands, so that none of its inner frames is in the traceback.
+        launch: Takes grid, bound arguments and options; returns what a launch returns, or the error of a program
+            that failed, which is raised where the launch stands, so that none of its inner frames is in the traceback.
     """
 
     always: bool
     is_wanted: Callable[[bool, dict[str, object]], bool]
-    launch: Callable[[object, dict[str, object], dict[str, object]], Exception | None]
+    launch: Callable[[object, dict[str, object], dict[str, object]], object]
 
 
 def extents(grid: object) -> tuple[int, int, int]:

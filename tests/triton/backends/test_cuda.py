@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,6 +54,53 @@ def test_compiling_needs_no_device() -> None:
     assert "func @double(" in kernel.asm["ttir"]
     with pytest.raises(KeyError, match="no 'llir'"):
         _ = kernel.asm["llir"]
+
+
+def _no_compiler() -> str | None:
+    if SIMULATED:
+        return "Numba's CUDA simulator is on: it compiles nothing"
+    try:
+        cuda.compile_ptx(lambda: None, (), cc=(8, 0))
+    except Exception as error:  # noqa: BLE001 - Numba raises several, by what it doesn't find
+        return f"no CUDA compiler (pip install 'numba-cuda[cu13]'): {error!s:.200}"
+    return None
+
+
+F32, I32 = np.zeros(16, np.float32), np.zeros(16, np.int32)
+F16 = F32.astype(np.float16)
+COMPILED: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "add": ((F16, F16, F16, 8), {"BLOCK": 256}),
+    "softmax": ((F32, F32, 70, 70), {"BLOCK": 128}),
+    "layer_norm": ((*[F32] * 5, 300, 1e-5), {"BLOCK": 128}),
+    "matmul": ((F16, F16, F32, 64, 64, 64), {"BM": 64, "BN": 32, "BK": 32}),
+    "along_axes": ((F32, F32, I32), {"R": 8, "C": 32}),
+    "count": ((*[I32] * 4, 50), {"BLOCK": 16}),
+    "ticket": ((I32, np.zeros(1, np.int64), I32), {}),
+    "casts": ((F32, F32.view(np.uint8)), {"BLOCK": 8}),
+    "checked": ((I32,), {"BLOCK": 16, "debug": True}),
+    "shows": ((3,), {"HEX": False}),
+    "through_pointers": ((np.zeros(3, np.int64), 3), {"BLOCK": 16}),
+}
+"""Kernels of ``on_device/test_cuda.py``, with arguments."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMPILED)
+def test_kernels_compile_to_ptx(name: str) -> None:
+    if _no_compiler():
+        pytest.skip(_no_compiler())
+    path = Path(__file__).parent / "on_device" / "test_cuda.py"
+    spec = importlib.util.spec_from_file_location("kernels_on_device", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    given, options = COMPILED[name]
+    code = getattr(module, name).warmup(*given, grid=(1,), backend="cuda", **options).asm["ptx"]
+    assert ".visible .entry" in code
+    assert (".shared" in code) == (
+        name in {"softmax", "layer_norm", "matmul", "along_axes", "count", "ticket"}
+    )
 
 
 def test_addresses_are_not_checked_by_the_kernel() -> None:

@@ -136,3 +136,124 @@ def test_atomic_operations_of_interpreted_kernels_are_atomic_among_pes(tmp_path)
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert sorted(done.stdout.splitlines()) == ["[0] 2000", "[1] 2000"]
+
+
+def pdb_session(tmp_path, commands, *arguments):
+    script = tmp_path / "softmax.py"
+    script.write_text(SCRIPT.replace("STOP", "pass"))
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "emu", "run", "-n", "1", "--no-prefix", "--interpret"),
+            *("-m", "pdb", *arguments, str(script)),
+        ],
+        input="\n".join([*commands, ""]),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+        check=False,
+    )
+    lines = done.stdout.splitlines()
+    first = SCRIPT.splitlines().index("def scale(x, factor):") + 1
+    return [line.replace(str(script), "softmax.py") for line in lines], first
+
+
+def test_a_breakpoint_of_a_file_is_met_in_every_program(tmp_path):
+    line = SCRIPT.splitlines().index("    return y") + 1
+    lines, _ = pdb_session(
+        tmp_path, [f"b softmax.py:{line}", "c", "p x", "c", "p factor", "c", "c", "q"]
+    )
+    stops = [n for n in lines if n.endswith(f"> softmax.py({line})scale()")]
+    assert len(stops) == 3
+    assert "(Pdb) tensor(fp32[8], [ 0. 1. 2. 3. 4. -inf -inf -inf])" in lines
+    assert "(Pdb) 0.5" in lines
+
+
+def test_a_debugger_steps_from_a_program_into_the_next_one(tmp_path):
+    last = (
+        SCRIPT.splitlines().index(
+            "    tl.store(y_ptr + row * n + columns, e / tl.sum(e, axis=0), mask=inside)"
+        )
+        + 1
+    )
+    start = SCRIPT.splitlines().index("def softmax(x_ptr, y_ptr, n, BLOCK: tl.constexpr):") + 1
+    lines, _ = pdb_session(
+        tmp_path, [f"b softmax.py:{last}", "c", "s", "s", "s", "s", "p row", "q"]
+    )
+    places = [n.rpartition("> ")[2] for n in lines if "> softmax.py(" in n]
+    assert places[-5:] == [
+        f"softmax.py({last})softmax()",
+        f"softmax.py({last})softmax()->None",
+        f"softmax.py({start})softmax()",
+        f"softmax.py({start + 1})softmax()",
+        f"softmax.py({start + 2})softmax()",
+    ]
+    assert "(Pdb) tensor(int32[], 1)" in lines
+
+
+TEST = """
+import numpy as np
+import emu.triton as triton
+import emu.triton.language as tl
+
+
+@triton.jit(interpret=True)
+def check(x_ptr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    total = tl.sum(x)
+    assert total > 100, f"the sum is {total}"
+
+
+def test_sum():
+    check[(1,)](np.arange(4, dtype=np.float32), BLOCK=4)
+"""
+
+
+def test_pytest_stops_at_the_line_of_the_kernel_that_failed(tmp_path):
+    script = tmp_path / "test_sum.py"
+    script.write_text(TEST)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--pdb", str(script)],
+        input="p x\np float(total) * 2\nq\n",
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+        check=False,
+    )
+    assert "(Pdb) tensor(fp32[4], [0. 1. 2. 3.])" in done.stdout
+    assert "(Pdb) 12.0" in done.stdout
+    assert "AssertionError: the sum is 6.0" in done.stdout
+
+
+def test_a_trace_function_sees_the_lines_of_a_kernel(tmp_path):
+    script = tmp_path / "traced.py"
+    script.write_text(
+        TEST.replace("> 100", "> 1").replace("def test_sum():", "def run():") + "import sys\n"
+        "seen = []\n"
+        "def trace(frame, event, argument):\n"
+        "    if frame.f_code.co_filename == __file__ and frame.f_code.co_name == 'check':\n"
+        "        seen.append((event, frame.f_lineno, sorted(frame.f_locals)))\n"
+        "    return trace\n"
+        "sys.settrace(trace)\n"
+        "run()\n"
+        "sys.settrace(None)\n"
+        "first = check.fn.__code__.co_firstlineno\n"
+        "for event, line, names in seen:\n"
+        "    print(event, line - first, *names)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout.splitlines() == [
+        "call 1 BLOCK _emu x_ptr",
+        "line 2 BLOCK _emu x_ptr",
+        "line 3 BLOCK _emu x x_ptr",
+        "line 4 BLOCK _emu total x x_ptr",
+        "return 4 BLOCK _emu total x x_ptr",
+    ], done.stderr

@@ -9,7 +9,9 @@ import emu.triton.language as tl
 from emu import triton
 from emu.triton import knobs
 from emu.triton.errors import OutOfBoundsError
+from emu.triton.runtime.compiled import CompiledKernel
 from emu.triton.runtime.errors import InterpreterError
+from emu.triton.runtime.interpreting import InterpretedKernel
 
 
 @triton.jit
@@ -43,7 +45,7 @@ def doubled(x_ptr, n, BLOCK: tl.constexpr):
 def test_one_program_alone_runs(monkeypatch):
     x = np.ones(10, np.float32)
     monkeypatch.setenv("EMU_INTERPRET_PROGRAM", "1")
-    assert doubled[(3,)](x, 10, BLOCK=4) is None
+    doubled[(3,)](x, 10, BLOCK=4)
     assert x.tolist() == [1] * 4 + [2] * 4 + [1] * 2
     monkeypatch.setenv("EMU_INTERPRET_PROGRAM", "3")
     with pytest.raises(ValueError, match=r"inside the grid \(3, 1, 1\), but got \(3, 0, 0\)"):
@@ -53,12 +55,12 @@ def test_one_program_alone_runs(monkeypatch):
 def test_the_environment_and_the_option_choose(monkeypatch):
     x = np.ones(4, np.float32)
     plain = triton.jit(doubled.fn)
-    assert plain[(1,)](x, 4, BLOCK=4, interpret=True) is None
+    assert isinstance(plain[(1,)](x, 4, BLOCK=4, interpret=True), InterpretedKernel)
     with knobs.runtime.scope():
         knobs.runtime.interpret = True
-        assert plain[(1,)](x, 4, BLOCK=4) is None
-        assert plain[(1,)](x, 4, BLOCK=4, interpret=False) is not None
-        assert plain.warmup(x, 4, BLOCK=4, grid=(1,)) is None
+        assert isinstance(plain[(1,)](x, 4, BLOCK=4), InterpretedKernel)
+        assert isinstance(plain[(1,)](x, 4, BLOCK=4, interpret=False), CompiledKernel)
+        assert isinstance(plain.warmup(x, 4, BLOCK=4, grid=(1,)), InterpretedKernel)
     assert doubled[(1,)](x, 4, BLOCK=4, interpret=False) is not None
     assert x.tolist() == [16] * 4
     with pytest.raises(TypeError, match="interpret must be a bool, but got int 1"):
@@ -82,9 +84,10 @@ def test_a_traceback_has_the_users_lines_alone():
         InterpreterError, match=r"kernel wrong_shapes, program \(0, 0, 0\)"
     ) as found:
         wrong_shapes[(2,)](np.zeros(8, np.float32), 8, 4, interpret=True)
-    cause = found.value.__cause__
-    assert isinstance(cause, ValueError)
-    frames = traceback.extract_tb(cause.__traceback__)
+    assert isinstance(found.value.__cause__, ValueError)
+    assert found.value.__cause__.__traceback__ is None  # the lines are shown once
+    here, launcher, *frames = traceback.extract_tb(found.value.__traceback__)
+    assert (here.filename, launcher.filename) == (__file__, "<launcher of wrong_shapes>")
     assert [(f.filename, f.name, f.line) for f in frames] == [
         (__file__, "wrong_shapes", "tl.store(x_ptr, inner(x, y))"),
         (__file__, "inner", "return x + y"),
@@ -103,9 +106,8 @@ def test_an_error_of_the_users_own_python_is_the_cause():
     with pytest.raises(InterpreterError, match=r"program \(0, 0, 0\): KeyError: 3") as found:
         looks_up[(1,)](np.zeros(1, np.float32), 3, interpret=True)
     assert isinstance(found.value.__cause__, KeyError)
-    (frame,) = traceback.extract_tb(found.value.__cause__.__traceback__)
-    assert frame.line == "tl.store(x_ptr, scales[int(n)])"
     outer = traceback.extract_tb(found.value.__traceback__)
+    assert outer[-1].line == "tl.store(x_ptr, scales[int(n)])"
     assert [f.filename for f in outer if "emu" in f.filename and "tests" not in f.filename] == []
 
 
@@ -274,7 +276,8 @@ def joins(x_ptr, y_ptr, n, FLAG: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize("flag", [None, 1, 2])
-def test_pythons_operators_have_the_meaning_of_kernels(flag):
+def test_pythons_operators_have_the_meaning_of_kernels(flag, tmp_path, monkeypatch):
+    monkeypatch.setenv("EMU_CACHE_DIR", str(tmp_path))  # warnings are given by the compiler
     x = np.array([0, 1, 2, 3, 4, 5, 6, 7], np.float32)
     compiled, interpreted = np.zeros(8, np.float32), np.zeros(8, np.float32)
     with pytest.warns(UserWarning, match="deprecated for non-scalar"):
@@ -300,3 +303,130 @@ def test_hooks_are_called_around_a_launch():
     assert before == [1] * 4
     assert (seen["name"], seen["grid"], seen["n"], seen["warps"]) == ("doubled", (1, 1, 1), 4, 8)
     assert after == ([2] * 4, "doubled")
+
+
+@triton.jit(interpret=True)
+def asks_for_nothing(x_ptr):
+    x = tl.load(x_ptr)
+    tl.store(x_ptr, x.nothing)
+
+
+def test_a_tensor_is_called_so_in_errors_of_python():
+    with pytest.raises(InterpreterError, match="'tensor' object has no attribute 'nothing'"):
+        asks_for_nothing[(1,)](np.zeros(1, np.float32))
+
+
+def test_a_launch_returns_what_can_be_asked_as_a_compiled_kernel():
+    x = np.ones(4, np.float32)
+    made = doubled[(1,)](x, 4, BLOCK=4, num_warps=2)
+    assert (made.name, made.metadata.num_warps, made.n_spills) == ("doubled", 2, 0)
+    assert "func @doubled(" in made.asm["ttir"]
+    made[(1,)](x, 4)
+    assert x.tolist() == [4] * 4
+    warm = doubled.warmup(x, 4, BLOCK=4, grid=(1,))
+    assert "ptr<f32>" in warm.asm["ttir"]
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = made.nothing
+
+
+@triton.jit
+def types_of_constants(x_ptr, N: tl.constexpr):
+    known: tl.constexpr = (1, 2)
+    tl.static_assert(N.type == tl.core.constexpr_type(8))
+    tl.static_assert(known.type == (1, 2).type)
+    moved = N
+    tl.static_assert(moved.type == tl.int32)
+    tl.store(x_ptr, moved)
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+def test_constants_have_types(interpret):
+    x = np.zeros(1, np.int32)
+    types_of_constants[(1,)](x, 8, interpret=interpret)
+    assert x[0] == 8
+
+
+@triton.jit(interpret=True)
+def shows_pointers(x_ptr, y_ptr, n):
+    i = tl.arange(0, 4)
+    print(repr(x_ptr), repr(x_ptr + i * n), repr(y_ptr - 1), sep="\n")
+    print(repr(tl.where(i > 1, x_ptr + i, y_ptr + i))[:36])
+
+
+def test_pointers_are_shown_by_argument_and_offset(capsys):
+    x, y = np.zeros(8, np.float32), np.zeros((4, 4), np.int16)
+    shows_pointers[(1,)](x, y.view(np.float32), 2)
+    assert capsys.readouterr().out.splitlines() == [
+        "tensor(pointer<fp32>[], x_ptr + 0)",
+        "tensor(pointer<fp32>[4], x_ptr + [0 2 4 6])",
+        "tensor(pointer<fp32>[], y_ptr + -1)",
+        "tensor(pointer<fp32>[4], " + str([y.ctypes.data])[:11],
+    ]
+
+
+@triton.jit(interpret=True)
+def grows(x_ptr, n):
+    x = tl.load(x_ptr)
+    x += n
+    y = x * 2 if n > 100 else x - n
+    tl.store(x_ptr, y.to(x_ptr.dtype.element_ty))
+
+
+@pytest.mark.parametrize("debug", [None, True])
+def test_integers_that_wrap_around_are_errors_where_a_kernel_is_debugged(debug):
+    x = np.full(1, 2**31 - 1, np.int32)
+    if debug:
+        with pytest.raises(RuntimeError, match="int32 overflow in add"):
+            grows[(1,)](x, 2, debug=True)
+        with pytest.raises(AssertionError, match="int32 overflow in mul"):
+            grows[(1,)](np.zeros(1, np.int32), 2**31 - 1, debug=True)
+        grows[(1,)](np.ones(1, np.int32), 5, debug=True)
+    grows[(1,)](x, 2, debug=debug, sanitize_overflow=False)
+    assert x[0] == 2**31 - 1
+
+
+@triton.jit
+def rounds(a_ptr, c_ptr):
+    i = tl.arange(0, 16)
+    a = tl.load(a_ptr + i[:, None] * 16 + i[None, :])
+    tl.store(c_ptr + i[:, None] * 16 + i[None, :], tl.dot(a, a, input_precision="tf32"))
+
+
+def test_operands_are_rounded_as_in_compiled_kernels():
+    a = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
+    left = {}
+    for interpret in (False, True):
+        for apply in (False, True):
+            c = np.zeros_like(a)
+            rounds[(1,)](a, c, interpret=interpret, apply_input_precision=apply)
+            left[interpret, apply] = c.tobytes()
+    assert left[True, True] == left[False, True] != left[True, False] == left[False, False]
+
+
+@triton.jit(interpret=True)
+def stores_in_a_loop(x_ptr, n):
+    k = 0
+    while k < n:
+        tl.store(x_ptr + k, tl.load(x_ptr + k) + 1)
+        tl.debug_barrier()
+        k += 1
+
+
+def test_a_while_loop_may_have_effects():
+    x = np.arange(4, dtype=np.int32)
+    stores_in_a_loop[(1,)](x, 4)
+    assert x.tolist() == [1, 2, 3, 4]
+
+
+@triton.jit(interpret=True)
+def asserts_nothing_true(x_ptr):
+    tl.device_assert(tl.load(x_ptr) > 0, "must be positive")
+    tl.store(x_ptr, 1)
+
+
+def test_assertions_are_checked_unless_the_launch_says_no():
+    x = np.zeros(1, np.int32)
+    with pytest.raises(AssertionError, match="must be positive"):
+        asserts_nothing_true[(1,)](x)
+    asserts_nothing_true[(1,)](x, debug=False)
+    assert x[0] == 1
