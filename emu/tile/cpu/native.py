@@ -143,6 +143,7 @@ def _optimised(text: str, machine: binding.TargetMachine) -> binding.ModuleRef:
     before.add_post_order_function_attributes_pass()
     each = builder.getFunctionPassManager()
     after.add_loop_unroll_pass()
+    after.add_instruction_combine_pass()  # what the copies of a loop's body have in common
     before.run(module, builder)
     for function in module.functions:
         if not function.is_declaration and not _is_left(function):

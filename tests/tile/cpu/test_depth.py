@@ -1,7 +1,8 @@
-"""The recursion limit while threads compile."""
+"""The recursion limit and the garbage collector while threads compile."""
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -60,3 +61,25 @@ def test_a_limit_that_the_program_sets_meanwhile_stays():
         assert sys.getrecursionlimit() == before + 77
     finally:
         sys.setrecursionlimit(before)
+
+
+def test_garbage_is_seldom_collected_meanwhile():
+    before = gc.get_threshold()
+    with depth.deep():
+        assert gc.get_threshold()[0] >= depth.OBJECTS
+    assert gc.get_threshold() == before
+
+
+def test_a_program_that_collects_none_or_says_how_meanwhile_is_left_alone():
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(0)
+        with depth.deep():
+            assert gc.get_threshold()[0] == 0
+        assert gc.get_threshold()[0] == 0
+        gc.set_threshold(*before)
+        with depth.deep():
+            gc.set_threshold(123)
+        assert gc.get_threshold()[0] == 123
+    finally:
+        gc.set_threshold(*before)

@@ -185,7 +185,7 @@ def test_functions_of_narrow_floats_are_those_of_f32_rounded(compiled, make_case
         assert (np.abs(bits[0] - bits[1]) <= 1).all(), case.code
 
 
-def test_functions_of_f64_are_those_of_the_c_library(compiled, make_case):
+def test_functions_of_f64_are_those_of_c(compiled, make_case):
     random = np.random.default_rng(3)
     x = np.concatenate([numbers(8).astype(np.float64), random.normal(0, 3, 2_000)])
     y = random.permutation(x)
@@ -197,6 +197,48 @@ def test_functions_of_f64_are_those_of_the_c_library(compiled, make_case):
         np.testing.assert_allclose(
             function(*arguments), exact(*arguments), rtol=1e-15, atol=5e-324, err_msg=code.name
         )
+
+
+def _doubles():
+    """f64 of many exponents, beside 1, 0 and multiples of pi / 2, and where exponentials leave the range."""
+    random = np.random.default_rng(4)
+    exponents = np.arange(-1074, 1024)
+    every = np.ldexp(random.uniform(1, 2, exponents.size), exponents)
+    multiples = np.concatenate([np.arange(1, 3000), random.integers(3000, 660_000, 2000)]) * (
+        np.pi / 2
+    )
+    near = [np.nextafter(multiples, side) for side in (0, np.inf)]
+    near_one = 1 + random.normal(0, 1, 2000) * 2.0 ** random.uniform(-52, -1, 2000)
+    spread = [random.uniform(-a, a, 3000) for a in (0.4, 1, 3, 100, 760, 1100, 2.0**20, 1e300)]
+    positive = np.concatenate([every, multiples, *near, near_one])
+    return np.concatenate([positive, -positive, *spread])
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="needs extended precision")
+@TARGETS
+def test_functions_of_f64_of_our_own_stay_within_a_unit(compiled, make_case, target):
+    names = ("EXP", "EXP2", "LOG", "LOG2", "LOG10", "LOG1P", "SIN", "COS")
+    x = _doubles()
+    functions = compiled([make_case(Code[name], F64) for name in names], 32, target)
+    for name, function in zip(names, functions, strict=True):
+        exact = EXACT[Code[name]](x.astype(np.longdouble))
+        got, nearest = function(x), exact.astype(np.float64)
+        step = np.spacing(np.where(np.isfinite(nearest), np.abs(nearest), 1))
+        far = np.abs((got.astype(np.longdouble) - exact) / step).astype(np.float64)
+        same = (got == nearest) | (np.isnan(got) & np.isnan(nearest))
+        far = np.where(same, 0, np.where(np.isnan(far), INF, far))
+        worst = int(np.argmax(far))
+        assert far[worst] <= 0.95, (name, x[worst], far[worst])
+
+
+@pytest.mark.parametrize("lanes", [None, 3])
+def test_every_number_of_lanes_gives_the_same_bits_of_f64(compiled, make_case, lanes):
+    codes = [Code.EXP, Code.EXP2, Code.LOG, Code.LOG1P, Code.LOG10, Code.SIN, Code.COS]
+    cases = [make_case(code, F64) for code in codes]
+    x = np.random.default_rng(6).permutation(_doubles())[:4000]
+    both = zip(cases, compiled(cases, lanes), compiled(cases), strict=True)
+    for case, some, full in both:
+        assert np.array_equal(some(x), full(x), equal_nan=True), case.code
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Mathematical functions on registers: f32 by polynomials of our own, f64 by the C library.
+"""Mathematical functions on registers: by polynomials of our own; some of f64 by the C library.
 
 The functions of f32 have no branches, but ``sin``, ``cos`` and ``tan``, which look whether a lane is too
 large for the short reduction. All stay within 2 units in the last place for every argument.
@@ -10,7 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from emu.tile.cpu.numeric.mathematics import error, exponential, library, logarithm, trigonometric
+from emu.tile.cpu.numeric.mathematics import (
+    double as double_,
+)
+from emu.tile.cpu.numeric.mathematics import (
+    error,
+    exponential,
+    library,
+    logarithm,
+    trigonometric,
+)
 from emu.tile.cpu.numeric.vector_builder import VectorBuilder, intrinsic
 from emu.tile.llvm import Register
 from emu.tile.ops import Code
@@ -45,6 +54,19 @@ FUNCTIONS: dict[Code, Callable[..., Register]] = {
 }
 """The function of f32 for each code."""
 
+DOUBLE_FUNCTIONS: dict[Code, Callable[..., Register]] = {
+    Code.EXP: double_.exp,
+    Code.EXP2: double_.exp2,
+    Code.SIGMOID: double_.sigmoid,
+    Code.LOG: double_.log,
+    Code.LOG2: double_.log2,
+    Code.LOG10: double_.log10,
+    Code.LOG1P: double_.log1p,
+    Code.SIN: double_.sin,
+    Code.COS: double_.cos,
+}
+"""The functions of f64 that are ours."""
+
 
 def emit(lanes: VectorBuilder, code: Code, values: Sequence[Register], *, double: bool) -> Register:
     """Emit a function of one or two floats.
@@ -58,4 +80,8 @@ def emit(lanes: VectorBuilder, code: Code, values: Sequence[Register], *, double
     Returns:
         The register of the result.
     """
-    return library.emit(lanes, code, values) if double else FUNCTIONS[code](lanes, *values)
+    if not double:
+        return FUNCTIONS[code](lanes, *values)
+    if code in DOUBLE_FUNCTIONS:
+        return DOUBLE_FUNCTIONS[code](lanes, *values)
+    return library.emit(lanes, code, values)

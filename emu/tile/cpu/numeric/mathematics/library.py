@@ -26,13 +26,6 @@ def emit(lanes: VectorBuilder, code: Code, values: Sequence[Register]) -> Regist
         return intrinsic(build, "sqrt", values)
     if code is Code.RSQRT:
         return build.fdiv(lanes.f64(1.0), intrinsic(build, "sqrt", values))
-    if code is Code.SIGMOID:
-        # 1 / (1 + exp(-x)), without the overflow that would lose small results
-        x = values[0]
-        power = call(lanes, "exp", [build.fneg(lanes.abs(x))])
-        negative = build.fcmp_ordered("<", x, lanes.f64(0.0))
-        top = build.select(negative, power, lanes.f64(1.0))
-        return build.fdiv(top, build.fadd(power, lanes.f64(1.0)))
     return call(lanes, code.name.lower(), values)
 
 

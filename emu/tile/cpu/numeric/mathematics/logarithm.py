@@ -50,6 +50,19 @@ _LOG_64 = (  # log(1 + f) = f - f**2 / 2 + f**3 * LOG(f): 2**-40.8
     -0.08525637531405855,
     0.04395020977516608,
 )
+_LOG_ONCE = (  # the same for a result that is rounded to f32 at once: 2**-33.6
+    0.33333333384803754,
+    -0.249999994987083,
+    0.19999973727896375,
+    -0.1666671980607466,
+    0.14287886099982502,
+    -0.12499927717186018,
+    0.11048250377157395,
+    -0.09931553137948022,
+    0.09804564386097082,
+    -0.09727659389760898,
+    0.05555094556064493,
+)
 _EXP2_64 = (  # 2**r = 1 + r * EXP2(r), |r| <= 1/2: 2**-43
     0.6931471805585281,
     0.2402265069581216,
@@ -122,10 +135,12 @@ def _split_64(lanes: VectorBuilder, x: Register) -> tuple[Register, Register]:
     return exponent, build.fsub(lanes.cast(mantissa, DOUBLE), lanes.f64(1.0))
 
 
-def _near_one(lanes: VectorBuilder, f: Register) -> Register:
+def _near_one(
+    lanes: VectorBuilder, f: Register, coefficients: tuple[float, ...] = _LOG_ONCE
+) -> Register:
     """log(1 + f)."""
     build = lanes.builder
-    rest = lanes.fma(f, lanes.polynomial(f, _LOG_64), lanes.f64(-0.5))
+    rest = lanes.fma(f, lanes.polynomial(f, coefficients), lanes.f64(-0.5))
     return lanes.fma(build.fmul(f, f), rest, f)
 
 
@@ -168,7 +183,7 @@ def _pow(lanes: VectorBuilder, x: Register, y: Register) -> Register:
     zero, one = lanes.f64(0.0), lanes.f64(1.0)
     size = lanes.abs(x)
     exponent, f = _split_64(lanes, size)
-    logarithm = lanes.fma(_near_one(lanes, f), lanes.f64(_LOG2_E), exponent)
+    logarithm = lanes.fma(_near_one(lanes, f, _LOG_64), lanes.f64(_LOG2_E), exponent)
     logarithm = _edges(lanes, size, logarithm)
     product = build.fmul(y, logarithm)
     value = exp2_64(lanes, lanes.clamp(product, -1000.0, 1000.0), _EXP2_64)
