@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import struct
 
-ARGUMENTS, FIRST, LAST, X, Y, Z, SCRATCH, FACTS, COUNTER, STEP, ACTIVE, NUMBER = range(12)
+ARGUMENTS, FIRST, LAST, X, Y, Z, SCRATCH, FACTS, COUNTER, STEP, LOW, HIGH, ACTIVE, NUMBER = range(
+    14
+)
 """Words of the table.
 
 ``ARGUMENTS``: address of the packed arguments. ``FIRST``, ``LAST``: the first program and the one after the
 last. ``X``, ``Y``, ``Z``: extents of the grid. ``SCRATCH``: address of scratch. ``FACTS``: address of the
 kernel's constants (below). ``COUNTER``: if several threads share the programs, address of the number of the next
-program that none has taken, else 0; ``STEP``: number of programs that a thread takes at once. The code itself
+program that none has taken, else 0; ``STEP``: number of programs that a thread takes at once. ``LOW``, ``HIGH``: memory
+that no other process sees, where atomic operations need no lock if this thread runs alone; 0 if not asked. The code itself
 writes ``ACTIVE`` (whether it runs) and ``NUMBER`` (of the program that runs).
 
 The entry point takes this one table because a ctypes call with ten arguments would dominate a short launch.
 """
 
-CALL = struct.Struct("Q5q2QQq16x")
+WORDS = NUMBER + 1
+
+CALL = struct.Struct("Q5q2QQq2Q16x")
 BYTES = CALL.size + (1 << 16)
 """Size of the table with the arguments."""
 
@@ -30,11 +35,15 @@ table whose launches do not ask: those of a signal handler in the middle of anot
 
 TABLE_BYTES = BYTES + 16
 
-PRINT, NOTE, NOTE_BYTES, KERNEL = range(4)
+PRINT, NOTE, NOTE_BYTES, KERNEL, LAUNCHES = range(5)
 """Words of a kernel's constants: the function that prints; address and length of the text written if the kernel
-crashes; number of the kernel."""
+crashes; number of the kernel; address of the two words below."""
 
-FACTS_WORDS = 4
+FACTS_WORDS = 5
+
+RUNNING, ALONE = range(2)
+"""Words that all threads of a process share, see ``run.private_memory``: how many run a kernel; the address of the table
+of the one that updates without locks, or 0."""
 
 LOOP, ASKED, BUDGET, CALLED, SEEN, COUNT, PAIRS = range(7)
 """Words of a loop's poll record: number of the loop; when Python was asked last, or 0; rounds between two reads

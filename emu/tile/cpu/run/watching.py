@@ -92,7 +92,7 @@ def _poll(record: int) -> int:
 def _note_reads(loop: int, record: int, count: int) -> None:
     """Record the loop that polls, and whether it reads what it read at the poll before."""
     pairs = (ctypes.c_int64 * (2 * count)).from_address(record + 8 * call.PAIRS)
-    table = struct.unpack_from("12q", thread_state.own_buffers[0])
+    table = struct.unpack_from(f"{call.WORDS}q", thread_state.own_buffers[0])
     kernel = _kernels[
         (ctypes.c_int64 * call.FACTS_WORDS).from_address(table[call.FACTS])[call.KERNEL]
     ]
