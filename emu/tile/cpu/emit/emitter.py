@@ -112,9 +112,8 @@ class Emitter:
             for group in stage.groups:
                 emitter = GroupEmitter(self._frame, group, schedule)
                 emitter.emit()
-                for operation, failed in emitter.failures().items():
-                    flag = self._frame.builder.load(failed, typ=r.BIT)
-                    self._diagnosis.stop_if(self._frame, operation, flag)
+                for operation, lanes in emitter.failures().items():
+                    self._diagnosis.stop_if(self._frame, operation, lanes.has_failed(), lanes)
         self._fill_slots([pair for pair in yielded if pair[1] not in forwarded])
         for value in schedule.materialized_inline:  # written on this path of the control flow only
             self._frame.forget(value)

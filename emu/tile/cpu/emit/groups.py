@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from emu.tile import ops
+from emu.tile.cpu.emit.asserting import FailedLanes
 from emu.tile.cpu.emit.atomic import emit_atomic
 from emu.tile.cpu.emit.bounds import TailAnalysis, candidates, emit_end
 from emu.tile.cpu.emit.combining import Reduction
@@ -29,7 +30,6 @@ from emu.tile.cpu.emit.point_reader import (
     Point,
     PointReader,
     moved_to,
-    run_axis,
 )
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.plan.analysis import Bound, Step, is_view
@@ -99,8 +99,8 @@ class GroupEmitter:
 
         lone.emit(alone, lambda: self._nest((), (), None))
 
-    def failures(self) -> dict[Operation, IrPointer]:
-        """Return the variables (i1) that say whether an ASSERT of the group failed."""
+    def failures(self) -> dict[Operation, FailedLanes]:
+        """Return the variables that say whether and where each ASSERT of the group failed."""
         return self._failed
 
     # ---- loads in place
@@ -206,8 +206,7 @@ class GroupEmitter:
             if code is Code.REDUCE:
                 self._reductions.append(Reduction(frame, operation, self._axis))
             if code is Code.ASSERT:
-                self._failed[operation] = frame.variable(r.BIT)
-                frame.builder.store(r.number(r.BIT, 0), self._failed[operation])
+                self._failed[operation] = FailedLanes(frame, operation)
 
     def _stored_element(self, value: Value) -> ScalarType:
         """Return the dtype of a value in memory: operands of products alone are widened once."""
@@ -506,7 +505,7 @@ class GroupEmitter:
             elif code is Code.JOIN:
                 self._join(reader, operation, point)
             elif code is Code.ASSERT:
-                self._assert(reader, operation, point)
+                self._failed[operation].at(reader, point)
             elif code in ops.ATOMIC:
                 emit_atomic(self._frame, reader, operation, point, self._lone)
             else:  # in program order, so that a long chain is no deep recursion
@@ -523,17 +522,6 @@ class GroupEmitter:
             base = self._frame.entry.gep(stored.base, [offset], source_etype=r.BYTE)
             half = Memory(base, stored.element, stored.strides[:-1])
             reader.store_to(half, point, element, reader.read(operand, point))
-
-    def _assert(self, reader: PointReader, operation: Operation, point: Point) -> None:
-        builder = reader.builders[-1]
-        register = reader.read(operation.operands[0], point)
-        if run_axis(point) is not None:
-            name = f"llvm.vector.reduce.and.{r.mangle(register.type)}"
-            function = r.declare(builder, name, r.BIT, [register.type])
-            register = builder.call(function, [register])
-        variable = self._failed[operation]
-        failed = builder.or_(builder.load(variable, typ=r.BIT), builder.not_(register))
-        builder.store(failed, variable)
 
 
 def take_over(
