@@ -8,20 +8,37 @@ from __future__ import annotations
 
 import struct
 
-ARGUMENTS, FIRST, LAST, X, Y, Z, SCRATCH, FACTS, COUNTER, STEP, ACTIVE, NUMBER, END = range(13)
+(
+    ARGUMENTS,
+    FIRST,
+    LAST,
+    X,
+    Y,
+    Z,
+    SCRATCH,
+    FACTS,
+    COUNTER,
+    STEP,
+    LOW,
+    HIGH,
+    ACTIVE,
+    NUMBER,
+    END,
+) = range(15)
 """Words of the table.
 
 ``ARGUMENTS``: address of the packed arguments. ``FIRST``, ``LAST``: the first program and the one after the
 last. ``X``, ``Y``, ``Z``: extents of the grid. ``SCRATCH``: address of scratch. ``FACTS``: address of the
 kernel's constants (below). ``COUNTER``: if several threads share the programs, address of the number of the next
-program that none has taken, else 0; ``STEP``: number of programs that a thread takes at once. The code itself
+program that none has taken, else 0; ``STEP``: number of programs that a thread takes at once. ``LOW``, ``HIGH``: memory
+that no other process sees, where atomic operations need no lock if this thread runs alone; 0 if not asked. The code itself
 writes ``ACTIVE`` (whether it runs), ``NUMBER`` (of the program that runs) and ``END`` (the program after the last of
 those that the thread has taken; Python may lower it while a program waits, and so take the later ones away).
 
 The entry point takes this one table because a ctypes call with ten arguments would dominate a short launch.
 """
 
-CALL = struct.Struct("Q5q2QQq24x")
+CALL = struct.Struct("Q5q2QQq2Q24x")
 BYTES = CALL.size + (1 << 16)
 """Size of the table with the arguments."""
 
@@ -35,11 +52,15 @@ TABLE_BYTES = BYTES + 24
 ASK_NS = 20_000_000
 """Value of ``INTERVAL``, unless programs take turns."""
 
-PRINT, NOTE, NOTE_BYTES, KERNEL = range(4)
+PRINT, NOTE, NOTE_BYTES, KERNEL, LAUNCHES = range(5)
 """Words of a kernel's constants: the function that prints; address and length of the text written if the kernel
-crashes; number of the kernel."""
+crashes; number of the kernel; address of the two words below."""
 
-FACTS_WORDS = 4
+FACTS_WORDS = 5
+
+RUNNING, ALONE = range(2)
+"""Words that all threads of a process share, see ``run.private_memory``: how many run a kernel; the address of the table
+of the one that updates without locks, or 0."""
 
 LOOP, ASKED, BUDGET, CALLED, SEEN, COUNT, PAIRS = range(7)
 """Words of a loop's poll record: number of the loop; when Python was asked last, or 0; rounds between two reads

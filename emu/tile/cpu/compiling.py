@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 
 from llvmlite import ir
 
@@ -11,7 +12,9 @@ from emu.tile.cpu.depth import deep
 from emu.tile.cpu.emit.diagnosis import Diagnosis
 from emu.tile.cpu.emit.emitter import Emitter
 from emu.tile.cpu.emit.frame import Frame
-from emu.tile.cpu.emit.polling import Polls, emit_tick, read, write
+from emu.tile.cpu.emit.lone_updates import enter, leave, updated_argument
+from emu.tile.cpu.emit.polling import Polls, emit_tick
+from emu.tile.cpu.emit.table import read, write
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.options import Options
 from emu.tile.cpu.reports import CODE_BITS, HANDED_ON, LOOP_CODES, Loop
@@ -56,11 +59,24 @@ def compile(module: Module, *, options: Options | None = None) -> Kernel:
         loops,
         tuple((argument.name, str(argument.type)) for argument in kernel.body.arguments),
         _place(kernel),
+        _updated(kernel),
         native.to_object(
             text, effort=native.Effort.FULL if options.optimise else native.Effort.QUICK
         ),
         text,
     )
+
+
+def _updated(kernel: Function) -> tuple[int, int]:
+    """Return what ``Kernel.updated`` holds."""
+    regions = [kernel.body]
+    while regions:
+        for operation in regions.pop().operations:
+            regions += operation.regions
+            number = updated_argument(kernel, operation)
+            if number is not None:
+                return number, math.prod(operation.operands[0].shape)
+    return -1, 0
 
 
 def _place(kernel: Function) -> str:
@@ -134,6 +150,7 @@ def _emit_run(module: ir.Module, program: ir.Function, tick: ir.Function) -> Non
         (_LEFT, _FIRST_PROGRAMS),
     ):
         write(builder, record, which, value)
+    builder = enter(builder, table)
     write(builder, table, call.ACTIVE, 1)
     first, last = read(builder, table, call.FIRST), read(builder, table, call.LAST)
     counter, step = read(builder, table, call.COUNTER, _POINTER), read(builder, table, call.STEP)
@@ -160,6 +177,7 @@ def _emit_run(module: ir.Module, program: ir.Function, tick: ir.Function) -> Non
 
 def _leave(builder: ir.IRBuilder, table: IrPointer, status: Register) -> None:
     write(builder, table, call.ACTIVE, 0)
+    leave(builder, table)
     builder.ret(status)
 
 

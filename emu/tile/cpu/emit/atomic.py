@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from emu.tile.cpu.emit import memory
 from emu.tile.cpu.emit.frame import Frame
+from emu.tile.cpu.emit.lone_updates import LoneUpdates
 from emu.tile.cpu.emit.point_reader import Point, PointReader
 from emu.tile.cpu.numeric import elementwise
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.ir import Operation
 from emu.tile.llvm import IrPointer, IrType, Register
 from emu.tile.ops import Code, Rmw
-from emu.tile.types import DType, ScalarType, Tile, element_of
+from emu.tile.types import DType, ScalarType, element_of
 
 # The strongest order: programs signal each other by atomics, and the data may lie in any other memory.
 _ORDER = "seq_cst"
@@ -36,18 +38,36 @@ _COMBINE = {
 }
 
 
-def emit_atomic(frame: Frame, reader: PointReader, operation: Operation, point: Point) -> None:
-    """Emit an atomic operation on the element at a point without a run, and keep the old value."""
+def emit_atomic(
+    frame: Frame,
+    reader: PointReader,
+    operation: Operation,
+    point: Point,
+    lone: LoneUpdates | None = None,
+) -> None:
+    """Emit an atomic operation on the element at a point without a run, and keep the old value if it is read.
+
+    Args:
+        frame: The function.
+        reader: Reads the operands.
+        operation: The operation.
+        point: Of the tile.
+        lone: Given in a loop that only a thread that is alone runs.
+    """
     result = operation.result
     values = [reader.read(operand, point) for operand in operation.operands]
     builder = reader.builders[-1]
-    old = emit_one(frame, builder, operation, values)
-    if isinstance(result.type, Tile):
+    old = emit_one(frame, builder, operation, values, lone)
+    if result in frame.memories:
         reader.store_to(frame.memories[result], point, element_of(result.type), old)
 
 
 def emit_one(
-    frame: Frame, builder: ir.IRBuilder, operation: Operation, values: list[Register]
+    frame: Frame,
+    builder: ir.IRBuilder,
+    operation: Operation,
+    values: list[Register],
+    lone: LoneUpdates | None = None,
 ) -> Register:
     """Emit an atomic operation on registers of one element; return the old value, 0 if masked off."""
     element = element_of(operation.result.type)
@@ -57,18 +77,52 @@ def emit_one(
     kind = Rmw(operation.attributes["kind"])
     address, value, *mask = values
     if not mask:
-        return _modify(frame, builder, kind, element, address, value)
+        return _update(frame, builder, kind, element, address, value, lone)
     then, after = frame.block("atomic"), frame.block("after")
     before = builder.block
     builder.cbranch(mask[0], then, after)
     builder.position_at_end(then)
-    old = _modify(frame, builder, kind, element, address, value)
+    old = _update(frame, builder, kind, element, address, value, lone)
     last = builder.block  # not ``then``: the loop of a float has added blocks
     builder.branch(after)
     builder.position_at_end(after)
     merged = builder.phi(old.type)
     merged.add_incoming(old, last)
     merged.add_incoming(ir.Constant(old.type, None), before)
+    return merged
+
+
+def _update(
+    frame: Frame,
+    builder: ir.IRBuilder,
+    kind: Rmw,
+    element: ScalarType,
+    address: Register,
+    value: Register,
+    lone: LoneUpdates | None,
+) -> Register:
+    """Emit the update of one element, without a lock where nobody else can see it."""
+    if lone is None:
+        return _modify(frame, builder, kind, element, address, value)
+    plain, locked, after = frame.block("plain"), frame.block("locked"), frame.block("after")
+    builder.cbranch(lone.is_private(builder, address, element.bytes), plain, locked)
+    builder.position_at_end(plain)
+    old = memory.load_one(builder, element, address, None, None)
+    new = value
+    if kind is not Rmw.EXCHANGE:
+        operands = [old, value]
+        new = elementwise.emit(builder, _COMBINE[kind], {}, [element, element], element, operands)
+    memory.store_one(builder, element, address, new, None)
+    plain = builder.block
+    builder.branch(after)
+    builder.position_at_end(locked)
+    seen = _modify(frame, builder, kind, element, address, value)
+    locked = builder.block
+    builder.branch(after)
+    builder.position_at_end(after)
+    merged = builder.phi(old.type)
+    merged.add_incoming(old, plain)
+    merged.add_incoming(seen, locked)
     return merged
 
 

@@ -21,6 +21,7 @@ from emu.tile.cpu.emit.atomic import emit_atomic
 from emu.tile.cpu.emit.bounds import TailAnalysis, candidates, emit_end
 from emu.tile.cpu.emit.combining import Reduction
 from emu.tile.cpu.emit.frame import Frame
+from emu.tile.cpu.emit.lone_updates import LoneUpdates, can_be_alone
 from emu.tile.cpu.emit.loop_nest import RUN, LoopNest, vector_axis
 from emu.tile.cpu.emit.memory import Memory, Stride
 from emu.tile.cpu.emit.point_reader import (
@@ -50,6 +51,7 @@ class GroupEmitter:
         self._frame = frame
         self._group = group
         self._schedule = schedule
+        self._lone: LoneUpdates | None = None  # while the loop without locks is emitted
         kept = [v.owner for v in group.materialized if v.owner is not None]
         self._own = {*group.operations, *kept}
         self._axis = vector_axis(group.shape)
@@ -64,7 +66,9 @@ class GroupEmitter:
         masks, remainders = self._assumptions()
         holds = self._holds(masks, remainders)
         bound = self._find_bound(masks)
-        if holds is None:
+        if holds is None and self._can_be_alone():
+            self._update_alone()
+        elif holds is None:
             self._nest((), (), bound)
         else:
             frame = self._frame
@@ -79,6 +83,21 @@ class GroupEmitter:
             frame.start_block(after)
         for reduction in self._reductions:
             reduction.finish()
+
+    def _can_be_alone(self) -> bool:
+        """Return whether this is an atomic operation that is worth doing without locks."""
+        waits = any(o.code is Code.WHILE for o in self._frame.analysis.region_of)
+        return self._group.is_serial and not waits and can_be_alone(self._group.operations[0])
+
+    def _update_alone(self) -> None:
+        lone = LoneUpdates(self._frame)
+
+        def alone() -> None:
+            self._lone = lone
+            self._nest((), (), None)
+            self._lone = None
+
+        lone.emit(alone, lambda: self._nest((), (), None))
 
     def failures(self) -> dict[Operation, FailedLanes]:
         """Return the variables that say whether and where each ASSERT of the group failed."""
@@ -181,7 +200,8 @@ class GroupEmitter:
             code = operation.code
             if code in (*ops.ATOMIC, Code.REDUCE, Code.JOIN):
                 for result in operation.results:
-                    if isinstance(result.type, Tile):
+                    unread = code in ops.ATOMIC and not frame.analysis.users[result]
+                    if isinstance(result.type, Tile) and not unread:
                         frame.remember(result)
             if code is Code.REDUCE:
                 self._reductions.append(Reduction(frame, operation, self._axis))
@@ -487,7 +507,7 @@ class GroupEmitter:
             elif code is Code.ASSERT:
                 self._failed[operation].at(reader, point)
             elif code in ops.ATOMIC:
-                emit_atomic(self._frame, reader, operation, point)
+                emit_atomic(self._frame, reader, operation, point, self._lone)
             else:  # in program order, so that a long chain is no deep recursion
                 reader.read_short(operation.result, point)
         for value in self._group.materialized:

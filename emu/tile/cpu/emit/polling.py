@@ -16,10 +16,11 @@ from emu.tile import ops
 from emu.tile.cpu import call
 from emu.tile.cpu.emit.atomic import to_integer
 from emu.tile.cpu.emit.frame import Frame, is_tile
+from emu.tile.cpu.emit.table import read, write
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.reports import LOOP_CODES, Loop, Read
 from emu.tile.ir import Operation, Region, Value
-from emu.tile.llvm import IrPointer, IrType, Register
+from emu.tile.llvm import IrPointer, Register
 from emu.tile.ops import Code
 from emu.tile.types import DType, Pointer, element_of
 
@@ -32,22 +33,6 @@ _LIGHT, _HEAVY = 256, 16
 """Rounds before the clock is read first: of a loop that computes scalars only, and of others."""
 
 _MONOTONIC = 1
-
-
-def word(builder: ir.IRBuilder, base: IrPointer, number: int) -> IrPointer:
-    """Return the address of a word of a table."""
-    return builder.gep(base, [r.number(r.I64, 8 * number)], source_etype=r.BYTE)
-
-
-def read(builder: ir.IRBuilder, base: IrPointer, number: int, type_: IrType = r.I64) -> Register:
-    """Return a word of a table."""
-    return builder.load(word(builder, base, number), typ=type_)
-
-
-def write(builder: ir.IRBuilder, base: IrPointer, number: int, value: int | Register) -> None:
-    """Set a word of a table."""
-    register = r.number(r.I64, value) if isinstance(value, int) else value
-    builder.store(register, word(builder, base, number))
 
 
 def emit_tick(module: ir.Module) -> ir.Function:

@@ -21,7 +21,7 @@ from emu.tile.cpu.reports import (
     Loop,
     Print,
 )
-from emu.tile.cpu.run import crash, pool, turns, watching
+from emu.tile.cpu.run import crash, pool, private_memory, turns, watching
 from emu.tile.cpu.run.thread import thread_state
 
 MAX_FAILURES = 256
@@ -77,6 +77,8 @@ class Kernel:
         loops: WHILE loops, by number.
         parameters: Name and type of each argument.
         place: File and line of the kernel; empty if not known.
+        updated: Number of the argument whose memory the first atomic operation on a tile updates, and how many
+            elements; (-1, 0) if there is none.
         code: The object file.
         llvm: The LLVM IR before optimisation; empty in a kernel that was loaded.
         echo: Function that receives the text of prints. Default: write to standard output.
@@ -92,6 +94,7 @@ class Kernel:
     loops: tuple[Loop, ...]
     parameters: tuple[tuple[str, str], ...]
     place: str
+    updated: tuple[int, int]
     code: bytes
     llvm: str = field(default="", repr=False)
     echo: Callable[[str], None] | None = field(default=None, repr=False)
@@ -107,6 +110,7 @@ class Kernel:
         self._facts_address = ctypes.addressof(self._facts)
         if self._callback is not None:
             self._facts[call.PRINT] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+        self._facts[call.LAUNCHES] = private_memory.LAUNCHES_ADDRESS
         self._facts[call.KERNEL] = watching.register_kernel(self)
         note = crash.note(self.name, self.place, self.parameters)
         self._note = ctypes.create_string_buffer(note)
@@ -117,7 +121,7 @@ class Kernel:
     def to_bytes(self) -> bytes:
         """Return the kernel as bytes for :meth:`from_bytes`, valid for this kind of CPU."""
         kept = (self.name, self.symbol, self.format, self.scratch_bytes)
-        facts = (self.asserts, self.prints, self.loops, self.parameters, self.place)
+        facts = (self.asserts, self.prints, self.loops, self.parameters, self.place, self.updated)
         return pickle.dumps((*kept, *facts, self.code))
 
     @classmethod
@@ -177,6 +181,8 @@ class Kernel:
         # Local names, and ``_call`` written out: a launch of a small kernel takes as long as a few look-ups.
         pack_into, entry, facts = packer.pack_into, self._entry, self._facts_address
         state, needed = thread_state, self.scratch_bytes
+        updated, lanes = self.updated
+        find_private_range = private_memory.find_private_range
         worth, clock = pool.WORTH_THREADS_NS, time.perf_counter_ns
 
         def run(x: int, y: int, z: int, values: Sequence[object]) -> None:
@@ -185,7 +191,12 @@ class Kernel:
             table, address, arguments, place, size, _ = state.buffers
             if size < needed:
                 place = state.grow(needed)
-            pack_into(table, 0, arguments, 0, total, x, y, z, place, facts, 0, 0, *values)
+            low = high = 0
+            if threads == 1 and total * lanes >= private_memory.WORTH_LANES:
+                low, high = find_private_range(values[updated], total * lanes)  # type: ignore[arg-type]
+            pack_into(
+                table, 0, arguments, 0, total, x, y, z, place, facts, 0, 0, low, high, *values
+            )
             if threads == 1 or total == 1:
                 status = entry(address)
             elif 0 < self.program_ns * total < worth:
@@ -238,7 +249,8 @@ class Kernel:
         if size < self.scratch_bytes:
             place = thread_state.grow(self.scratch_bytes)
         facts = self._facts_address
-        call.CALL.pack_into(table, 0, arguments, first, last, *grid, place, facts, counter, step)
+        shared = (counter, step, 0, 0)
+        call.CALL.pack_into(table, 0, arguments, first, last, *grid, place, facts, *shared)
         return self._entry(address)
 
     def _report(self, index: int, address: int) -> None:
