@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from emu.tile import ops
+from emu.tile.cpu.emit.addressing import as_register
 from emu.tile.cpu.emit.atomic import emit_atomic
 from emu.tile.cpu.emit.bounds import TailAnalysis, candidates, emit_end
 from emu.tile.cpu.emit.combining import Reduction
@@ -108,16 +109,25 @@ class GroupEmitter:
             return all(self._is_bound(operand, known) for operand in operation.operands)
         return operation in known
 
-    def place(self) -> None:
-        """Bind the result of the group's load to the memory that it reads; to a copy where a bound does not hold."""
+    def found(self) -> tuple[Memory, Register | None]:
+        """Return the memory that the group's load reads if an i1 is true; ``None``: it always does."""
+        (load,) = self._group.operations
+        masks, remainders = self._assumptions()
+        return self._there(load, masks, remainders), self._holds(masks, remainders)
+
+    def place(self) -> Register | None:
+        """Bind the result of the group's load to the memory that it reads; to a copy where a bound does not hold.
+
+        Returns:
+            An i1 that says whether it is that memory; ``None``: it always is.
+        """
         (load,) = self._group.operations
         frame, value = self._frame, load.result
-        masks, remainders = self._assumptions()
-        holds = self._holds(masks, remainders)
-        there = self._there(load, masks, remainders)
+        masks, _ = self._assumptions()
+        there, holds = self.found()
         if holds is None:
             frame.memories[value] = there
-            return
+            return None
         copy, after = frame.block("copy"), frame.block("after")
         before = frame.builder.block
         frame.builder.cbranch(holds, after, copy)
@@ -142,8 +152,9 @@ class GroupEmitter:
             if isinstance(stride, int) and stride == other:
                 strides.append(stride)
             else:
-                strides.append(either(_register(stride), _register(other), r.I64))
+                strides.append(either(as_register(stride), as_register(other), r.I64))
         frame.memories[value] = Memory(base, there.element, tuple(strides))
+        return holds
 
     def _there(
         self, load: Operation, masks: Sequence[Operation], remainders: Sequence[Operation]
@@ -508,10 +519,6 @@ class GroupEmitter:
         variable = self._failed[operation]
         failed = builder.or_(builder.load(variable, typ=r.BIT), builder.not_(register))
         builder.store(failed, variable)
-
-
-def _register(stride: Stride) -> Register:
-    return r.number(r.I64, stride) if isinstance(stride, int) else stride
 
 
 def _extended(
