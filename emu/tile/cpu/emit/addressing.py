@@ -1,4 +1,4 @@
-"""Addresses that move by steps, and counted loops: what products are made of."""
+"""Addresses that move by steps, counted loops, and lanes in turn: what products are made of."""
 
 from __future__ import annotations
 
@@ -52,3 +52,12 @@ def counted(frame: Frame, count: Stride, body: Callable[[Register], None]) -> No
     index.add_incoming(following, builder.block)
     builder.cbranch(builder.icmp_signed("<", following, as_register(count)), loop, after)
     frame.start_block(after)
+
+
+def alternating(builder: ir.IRBuilder, a: Register, b: Register) -> Register:
+    """Emit the lanes of two vectors in turn."""
+    count = int(a.type.count)
+    order = [
+        lane for pair in zip(range(count), range(count, 2 * count), strict=True) for lane in pair
+    ]
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(r.I32, 2 * count), order))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from emu.tile.cpu.emit.addressing import counted, move
+from emu.tile.cpu.emit.addressing import alternating, counted, move
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.memory import Memory, Stride, dense_strides
 from emu.tile.cpu.emit.products import (
@@ -201,24 +201,15 @@ def _pack(
                 values = [builder.sext(v, ir.VectorType(r.I16, lanes)) for v in values]
             else:
                 biased = [builder.xor(v, r.number(v.type, _BIAS)) for v in values]
-                pairs = [_alternate(builder, *biased[i : i + 2]) for i in (0, 2)]
+                pairs = [alternating(builder, *biased[i : i + 2]) for i in (0, 2)]
                 values = [builder.bitcast(p, ir.VectorType(r.I16, lanes)) for p in pairs]
-            words = _alternate(builder, *values)
+            words = alternating(builder, *values)
             place = move(frame, to, column, lanes * 4)
             builder.store(words, place).align = 4
 
         counted(frame, n // lanes, of_columns)
 
     counted(frame, _divided(frame, k, parts), of_rows)
-
-
-def _alternate(builder: ir.IRBuilder, a: Register, b: Register) -> Register:
-    """Emit the lanes of two vectors in turn."""
-    count = int(a.type.count)
-    order = [
-        lane for pair in zip(range(count), range(count, 2 * count), strict=True) for lane in pair
-    ]
-    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(r.I32, 2 * count), order))
 
 
 def _divided(frame: Frame, number: Stride, divisor: int) -> Stride:

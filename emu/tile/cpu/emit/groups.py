@@ -16,13 +16,13 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from emu.tile import ops
-from emu.tile.cpu.emit.addressing import as_register
+from emu.tile.cpu.emit.addressing import alternating, as_register
 from emu.tile.cpu.emit.atomic import emit_atomic
 from emu.tile.cpu.emit.bounds import TailAnalysis, candidates, emit_end
 from emu.tile.cpu.emit.combining import Reduction
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.loop_nest import RUN, LoopNest, vector_axis
-from emu.tile.cpu.emit.memory import Memory, Stride
+from emu.tile.cpu.emit.memory import Memory, Stride, dense_strides
 from emu.tile.cpu.emit.point_reader import (
     ORIGIN_RUN,
     ZERO,
@@ -187,12 +187,27 @@ class GroupEmitter:
             if code in (*ops.ATOMIC, Code.REDUCE, Code.JOIN):
                 for result in operation.results:
                     if isinstance(result.type, Tile):
-                        frame.remember(result)
+                        self._remember(result)
             if code is Code.REDUCE:
                 self._reductions.append(Reduction(frame, operation, self._axis))
             if code is Code.ASSERT:
                 self._failed[operation] = frame.variable(r.BIT)
                 frame.builder.store(r.number(r.BIT, 0), self._failed[operation])
+
+    def _remember(self, result: Value) -> None:
+        """Allocate a result; of a JOIN that is read with its pairs turned outwards, in that order of axes."""
+        frame, rank = self._frame, len(result.shape)
+        is_new = result not in frame.memories
+        stored = frame.remember(result)
+        users = frame.analysis.users[result]
+        turned = (*range(rank - 2), rank - 1, rank - 2)
+        owner = result.owner
+        if owner is None or owner.code is not Code.JOIN or rank < 2 or not users or not is_new:
+            return
+        if all(u.code is Code.PERMUTE and u.attributes["order"] == turned for u in users):
+            strides = dense_strides(tuple(result.shape[axis] for axis in turned))
+            strides = tuple(strides[axis] for axis in turned)
+            frame.memories[result] = Memory(stored.base, stored.element, strides)
 
     def _stored_element(self, value: Value) -> ScalarType:
         """Return the dtype of a value in memory: operands of products alone are widened once."""
@@ -502,12 +517,21 @@ class GroupEmitter:
 
     def _join(self, reader: PointReader, operation: Operation, point: Point) -> None:
         stored = self._frame.memories[operation.result]
-        element = element_of(operation.result.type)
-        for which, operand in enumerate(operation.operands):
-            offset = r.number(r.I64, which * stored.element.bytes)
+        element, axis = element_of(operation.result.type), run_axis(point)
+        values = [reader.read(operand, point) for operand in operation.operands]
+        if (
+            axis is not None
+            and (point[axis].step, stored.strides[axis], stored.strides[-1]) == (1, 2, 1)
+            and stored.element == element
+        ):
+            pairs = alternating(reader.builder(point), *values)
+            reader.store_side_by_side(stored, point, element, pairs)
+            return
+        for which, value in enumerate(values):
+            offset = r.number(r.I64, which * stored.strides[-1] * stored.element.bytes)
             base = self._frame.entry.gep(stored.base, [offset], source_etype=r.BYTE)
             half = Memory(base, stored.element, stored.strides[:-1])
-            reader.store_to(half, point, element, reader.read(operand, point))
+            reader.store_to(half, point, element, value)
 
     def _assert(self, reader: PointReader, operation: Operation, point: Point) -> None:
         builder = reader.builders[-1]

@@ -9,7 +9,7 @@ an inner loop is emitted outside of it.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from llvmlite import ir
@@ -239,6 +239,13 @@ class PointReader:
             lanes = self.spread(builder, address, stride * stored.element.bytes)
             memory.store_lanes(builder, stored.element, lanes, value, None)
 
+    def store_side_by_side(
+        self, stored: Memory, point: Point, element: ScalarType, value: Register
+    ) -> None:
+        """Write a register to scratch from a point on, whatever its number of lanes."""
+        address = self.address(Memory(stored.base, element, stored.strides[:-1]), point)
+        memory.store_row(self.builder(point), element, address, value, None)
+
     def spread(self, builder: ir.IRBuilder, start: Register, step: Stride) -> Register:
         """Return the vector of i64 that begins at ``start`` and goes on by ``step``, int or i64."""
         row = r.splat(builder, start, self.count)
@@ -408,11 +415,32 @@ class PointReader:
             shape = operation.result.shape
             view = Memory(stored.base, stored.element, memory.dense_strides(shape))
             return self.load_from(view, point, element_of(operation.result.type))
+        row = self._row_of(source.shape, operation.result.shape, point)
+        if row is not None:
+            return self.load_from(stored, row, element_of(operation.result.type))
         index = self._linear_index(operation.result.shape, point)
         value = self._pick(stored, source.shape, index, point)
         return self.frame.convert(
             self.builder(point), stored.element, element_of(operation.result.type), value
         )
+
+    def _row_of(
+        self, shape: tuple[int, ...], target: tuple[int, ...], point: Point
+    ) -> Point | None:
+        """Return the point of a tile whose run is that of a point of a reshaped tile; ``None`` if it is in several rows."""
+        axis = run_axis(point)
+        if axis is None or point[axis].step != 1 or axis != len(target) - 1:
+            return None
+        if shape[-1] % self.count or target[-1] % self.count:
+            return None
+        builder, depth = self.builder(point), max(c.depth for c in point)
+        index = self._linear_index(target, moved_to(point, axis, replace(point[axis], step=0)))
+        found: list[Coordinate] = []
+        for number, extent in enumerate(reversed(shape)):
+            inner = builder.urem(index, r.number(r.I64, extent))
+            found.append(Coordinate(inner, int(number == 0), depth))
+            index = builder.udiv(index, r.number(r.I64, extent))
+        return tuple(reversed(found))
 
     def _concatenated(self, operation: Operation, point: Point) -> Register:
         axis, builder = operation.attributes["axis"], self.builder(point)
