@@ -138,13 +138,14 @@ class Checker:
                 need(self.place[product].key < second.key, "read in place too late", one, other)
 
     def products_of(self, value: Value) -> Iterator[Operation]:
-        """Yield the products that read a tile in place."""
+        """Yield the products and scans that read a tile in place."""
         for user in self.analysis.users[value]:
             need(user in self.operations, "read in place in another stretch", user)
             if user.code is Code.PERMUTE:
                 yield from self.products_of(user.result)
             else:
-                need(user.code is Code.DOT and user.operands[2] is not value, "in no memory", user)
+                takes = user.code is Code.DOT and user.operands[2] is not value
+                need(takes or user.code is Code.SCAN, "in no memory", user)
                 yield user
 
     # ---- values

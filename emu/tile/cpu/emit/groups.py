@@ -17,6 +17,7 @@ from llvmlite import ir
 
 from emu.tile import ops
 from emu.tile.cpu.emit.addressing import alternating, as_register
+from emu.tile.cpu.emit.asserting import FailedLanes
 from emu.tile.cpu.emit.atomic import emit_atomic
 from emu.tile.cpu.emit.bounds import TailAnalysis, candidates, emit_end
 from emu.tile.cpu.emit.combining import Reduction
@@ -33,7 +34,8 @@ from emu.tile.cpu.emit.point_reader import (
 )
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.plan.analysis import Bound, Step, is_view
-from emu.tile.cpu.plan.schedule import Group
+from emu.tile.cpu.plan.reuse import may_take_over
+from emu.tile.cpu.plan.schedule import Group, Schedule
 from emu.tile.ir import Operation, Value
 from emu.tile.llvm import IrPointer, IrType, Register
 from emu.tile.ops import Code
@@ -44,11 +46,12 @@ _I64 = DTYPES["i64"]
 
 
 class GroupEmitter:
-    """Emitter of one group."""
+    """Emitter of one group, of a schedule or by itself."""
 
-    def __init__(self, frame: Frame, group: Group) -> None:
+    def __init__(self, frame: Frame, group: Group, schedule: Schedule | None = None) -> None:
         self._frame = frame
         self._group = group
+        self._schedule = schedule
         kept = [v.owner for v in group.materialized if v.owner is not None]
         self._own = {*group.operations, *kept}
         self._axis = vector_axis(group.shape)
@@ -79,8 +82,8 @@ class GroupEmitter:
         for reduction in self._reductions:
             reduction.finish()
 
-    def failures(self) -> dict[Operation, IrPointer]:
-        """Return the variables (i1) that say whether an ASSERT of the group failed."""
+    def failures(self) -> dict[Operation, FailedLanes]:
+        """Return the variables that say whether and where each ASSERT of the group failed."""
         return self._failed
 
     # ---- loads in place
@@ -181,7 +184,11 @@ class GroupEmitter:
     def _make_memory(self) -> None:
         frame = self._frame
         for value in self._group.materialized:
-            frame.remember(value, self._stored_element(value))
+            element = self._stored_element(value)
+            if self._schedule is not None:
+                read = [old for operation in self._group.operations for old in operation.operands]
+                take_over(frame, self._schedule, value, element, read)
+            frame.remember(value, element)
         for operation in self._group.operations:
             code = operation.code
             if code in (*ops.ATOMIC, Code.REDUCE, Code.JOIN):
@@ -191,8 +198,7 @@ class GroupEmitter:
             if code is Code.REDUCE:
                 self._reductions.append(Reduction(frame, operation, self._axis))
             if code is Code.ASSERT:
-                self._failed[operation] = frame.variable(r.BIT)
-                frame.builder.store(r.number(r.BIT, 0), self._failed[operation])
+                self._failed[operation] = FailedLanes(frame, operation)
 
     def _remember(self, result: Value) -> None:
         """Allocate a result; of a JOIN that is read with its pairs turned outwards, in that order of axes."""
@@ -506,7 +512,7 @@ class GroupEmitter:
             elif code is Code.JOIN:
                 self._join(reader, operation, point)
             elif code is Code.ASSERT:
-                self._assert(reader, operation, point)
+                self._failed[operation].at(reader, point)
             elif code in ops.ATOMIC:
                 emit_atomic(self._frame, reader, operation, point)
             else:  # in program order, so that a long chain is no deep recursion
@@ -533,16 +539,25 @@ class GroupEmitter:
             half = Memory(base, stored.element, stored.strides[:-1])
             reader.store_to(half, point, element, value)
 
-    def _assert(self, reader: PointReader, operation: Operation, point: Point) -> None:
-        builder = reader.builders[-1]
-        register = reader.read(operation.operands[0], point)
-        if run_axis(point) is not None:
-            name = f"llvm.vector.reduce.and.{r.mangle(register.type)}"
-            function = r.declare(builder, name, r.BIT, [register.type])
-            register = builder.call(function, [register])
-        variable = self._failed[operation]
-        failed = builder.or_(builder.load(variable, typ=r.BIT), builder.not_(register))
-        builder.store(failed, variable)
+
+def take_over(
+    frame: Frame, schedule: Schedule, value: Value, element: ScalarType, read: Sequence[Value]
+) -> None:
+    """Let a value lie where one of those lay that are read for the last time: less memory stays in the cache."""
+    if value in frame.memories:
+        return
+    for old in read:
+        stored = frame.memories.get(old)
+        if (
+            stored is not None
+            and old.shape == value.shape
+            and stored.element == element
+            and frame.owns_memory(old)
+            and may_take_over(frame.analysis, schedule, value, old)
+        ):
+            frame.memories[value] = stored
+            frame.hand_over(old, value)
+            return
 
 
 def _extended(

@@ -1,6 +1,6 @@
-"""Loads that only products read: they are not copied to scratch, products read them where they lie.
+"""Loads that only products, or one scan, read: they are not copied to scratch but read where they lie.
 
-What a product reads, it reads when it runs, which may be later than the load stands in the program: between the
+What a product or scan reads, it reads when it runs, which may be later than the load stands in the program: between the
 two no operation may write memory.
 """
 
@@ -24,14 +24,17 @@ _CHANGE = ops.EFFECTS | ops.CONTROL
 
 
 def loads_in_place(frame: Frame, operations: Sequence[Operation]) -> frozenset[Operation]:
-    """Return the loads of a stretch of straight-line code that its products read where they lie."""
+    """Return the loads of a stretch of straight-line code that its products and scans read where they lie."""
     order = {operation: n for n, operation in enumerate(operations)}
-    if not any(operation.code is Code.DOT for operation in operations):
+    if not any(operation.code in (Code.DOT, Code.SCAN) for operation in operations):
         return frozenset()
     changes = [n for operation, n in order.items() if operation.code in _CHANGE]
     found = set()
     for operation in operations:
         if operation.code is not Code.LOAD or not isinstance(operation.result.type, Tile):
+            continue
+        if _is_scanned_in_place(frame, operation, order, changes):
+            found.add(operation)
             continue
         uses = _uses(frame, operation.result, (0, 1))
         if not uses or any(dot not in order for dot, _, _ in uses):
@@ -43,6 +46,22 @@ def loads_in_place(frame: Frame, operations: Sequence[Operation]) -> frozenset[O
         if steps is not None and all(_fits(operation, steps, *use) for use in uses):
             found.add(operation)
     return frozenset(found)
+
+
+def _is_scanned_in_place(
+    frame: Frame, load: Operation, order: dict[Operation, int], changes: Sequence[int]
+) -> bool:
+    """Return whether one scan along neighbours in memory is all that reads a load."""
+    users = frame.analysis.users[load.result]
+    if len(users) != 1 or users[0].code is not Code.SCAN or users[0] not in order:
+        return False
+    (scan,) = users
+    if any(order[load] < n < order[scan] for n in changes):
+        return False
+    steps = _emitter(frame, load).steps_in_place()
+    return (
+        steps is not None and steps[scan.attributes["axis"]] == element_of(load.result.type).bytes
+    )
 
 
 def place(frame: Frame, load: Operation) -> Register | None:

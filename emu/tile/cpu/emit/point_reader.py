@@ -17,12 +17,13 @@ from llvmlite import ir
 from emu.tile import ops
 from emu.tile.cpu.emit import memory
 from emu.tile.cpu.emit.memory import Memory
+from emu.tile.cpu.emit.quotients import Divisor
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.plan.analysis import is_view, kept_axes
 from emu.tile.ir import Operation, Value
 from emu.tile.llvm import Register
 from emu.tile.ops import Code
-from emu.tile.types import DTYPES, DType, Pointer, ScalarType, Tile, element_of
+from emu.tile.types import DTYPES, F32, DType, Pointer, ScalarType, Tile, element_of
 
 if TYPE_CHECKING:
     from emu.tile.cpu.emit.frame import Frame
@@ -95,6 +96,7 @@ class PointReader:
         self.copies: dict[Operation, tuple[Register, Memory]] = {}
         self._memo: dict[_Key, Register] = {}
         self._linear_memo: dict[_Key, tuple[Register, Stride]] = {}
+        self._divisors: dict[_Key, Divisor] = {}
         self._alive: list[Point] = []  # what the memo's keys name by id
 
     # ---- values
@@ -155,6 +157,8 @@ class PointReader:
         if operation in self.unchanged:
             return self.read(operation.operands[0], point)
         if code in ops.ELEMENTWISE:
+            if code is Code.DIV and lanes is not None and element_of(value.type) is F32:
+                return self._quotient(operation, point)
             operands = [self.read(operand, point) for operand in operation.operands]
             return self.frame.apply(self.builder(point), operation, operands)
         emit = {
@@ -164,6 +168,22 @@ class PointReader:
             Code.LOAD: self.load,
         }[code]
         return emit(operation, point)
+
+    def _quotient(self, operation: Operation, point: Point) -> Register:
+        """Return the quotients of fp32 in a run: by one number, if all lanes are divided by the same."""
+        left, right = operation.operands
+        divisor = self.read_short(right, point)
+        if r.lanes_of(divisor.type) is not None or isinstance(divisor, ir.Constant):
+            operands = [self.read(operand, point) for operand in operation.operands]
+            return self.frame.apply(self.builder(point), operation, operands)
+        # A divisor is known where its own point is: what is derived from it is emitted there.
+        axis = run_axis(point)
+        assert axis is not None
+        builder = self.builder(self._normal(right, moved_to(point, axis, ZERO)))
+        key = (id(divisor), id(builder), "divisor")
+        if key not in self._divisors:
+            self._divisors[key] = Divisor(builder, divisor)
+        return self._divisors[key].emit(self.builder(point), self.read(left, point))
 
     def _arange(self, operation: Operation, point: Point, lanes: int | None) -> Register:
         builder, (coordinate,) = self.builder(point), point

@@ -87,7 +87,7 @@ class Schedule:
     Args:
         analysis: Analysis of the function.
         operations: The stretch, in program order.
-        in_place: Loads whose results are no tiles in scratch: the products of the stretch read memory itself.
+        in_place: Loads whose results are no tiles in scratch: the products and scans of the stretch read memory itself.
 
     Attributes:
         in_place: As given.
@@ -172,12 +172,12 @@ class Schedule:
         slot = max(map(ready, operands), default=0)
         if operation.code in ops.MEMORY:
             slot = self._memory.place_scalar(slot, operation.code is Code.LOAD)
-        elif operation.code is Code.DOT and self._reads_in_place(operation):
+        elif operation.code in (Code.DOT, Code.SCAN) and self._reads_in_place(operation):
             slot = self._memory.place_scalar(slot, is_load=True)
         return slot
 
-    def _reads_in_place(self, product: Operation) -> bool:
-        return any(self._analysis.root(v)[0].owner in self.in_place for v in product.operands[:2])
+    def _reads_in_place(self, reader: Operation) -> bool:
+        return any(self._analysis.root(v)[0].owner in self.in_place for v in reader.operands)
 
     def _earliest_level(self, operation: Operation, shape: tuple[int, ...]) -> int:
         level = 0
