@@ -48,6 +48,10 @@ def may_take_over(analysis: Analysis, schedule: Schedule, value: Value, old: Val
         return False
     if old.owner in schedule.in_place:  # it may lie in the program's own memory
         return False
+    if (
+        old.owner is None or schedule.position(old.owner) is None
+    ):  # what a loop carries lies there until it ends
+        return False
     for reader, is_direct in _readers(analysis, schedule, old):
         # A scan has read what it replaces: the element itself or, in runs, all of the run.
         in_place = reader is writer and writer.code is Code.SCAN and is_direct

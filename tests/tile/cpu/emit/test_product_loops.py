@@ -208,3 +208,25 @@ def test_a_loop_that_does_more_is_none(found) -> None:  # type: ignore[no-untype
     loop.result(body.results[1])
     emit(loop)
     assert found == [0]
+
+
+def test_what_a_loop_carries_keeps_its_memory_when_a_product_begins_with_a_multiple_of_it() -> None:
+    loop = Loop()
+    b = loop.builder
+    pointers = [loop.pointer(values(F32, 64 * 64, n, special=False)) for n in range(2)]
+    stride, zero = loop.argument(I32, 64), loop.number(0)
+    tiles = loop.number(1, F32, (8, 64)), loop.number(1, F32, (8, 64))
+    with b.for_(zero, loop.argument(I32, 3), loop.number(1), tiles) as body:
+        at = b.binary(Code.MUL, body.index, loop.number(16))
+        left = loop.block(pointers[0], (8, 16), stride, at, (1, stride, False))
+        right = loop.block(pointers[1], (16, 64), stride, at, (0, stride, False))
+        other = b.binary(
+            Code.ADD, body.carried[1], b.dot(left, right, loop.number(0, F32, (8, 64)))
+        )
+        scaled = b.binary(Code.MUL, body.carried[0], b.binary(Code.SUB, other, body.carried[1]))
+        total = b.dot(left, right, scaled)
+        turned = b.permute(b.dot(left, right, loop.number(0, F32, (8, 64))), (1, 0))
+        b.yield_(total, b.binary(Code.ADD, other, b.permute(turned, (1, 0))))
+    for result in body.results:
+        loop.result(result)
+    loop.program("carried").check(run)
