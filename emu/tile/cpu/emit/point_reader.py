@@ -16,6 +16,7 @@ from llvmlite import ir
 
 from emu.tile import ops
 from emu.tile.cpu.emit import memory
+from emu.tile.cpu.emit.addressing import as_register
 from emu.tile.cpu.emit.memory import Memory
 from emu.tile.cpu.emit.quotients import Divisor
 from emu.tile.cpu.numeric import vector_builder as r
@@ -226,7 +227,7 @@ class PointReader:
         address = builder.ptrtoint(stored.base, r.I64)
         for axis, (c, stride) in enumerate(zip(point, stored.strides, strict=True)):
             if c is not ZERO and not _is_zero(stride):
-                step = _register(stored.step(builder, axis))
+                step = as_register(stored.step(builder, axis))
                 address = builder.add(address, builder.mul(c.start, step))
         return address
 
@@ -449,16 +450,15 @@ class PointReader:
     ) -> Point | None:
         """Return the point of a tile whose run is that of a point of a reshaped tile; ``None`` if it is in several rows."""
         axis = run_axis(point)
-        if axis is None or point[axis].step != 1 or axis != len(target) - 1:
-            return None
-        if shape[-1] % self.count or target[-1] % self.count:
+        crosses = any(extent % self.count for extent in (shape[-1], target[-1]))
+        if axis is None or point[axis].step != 1 or axis != len(target) - 1 or crosses:
             return None
         builder, depth = self.builder(point), max(c.depth for c in point)
         index = self._linear_index(target, moved_to(point, axis, replace(point[axis], step=0)))
         found: list[Coordinate] = []
-        for number, extent in enumerate(reversed(shape)):
+        for extent in reversed(shape):
             inner = builder.urem(index, r.number(r.I64, extent))
-            found.append(Coordinate(inner, int(number == 0), depth))
+            found.append(Coordinate(inner, int(not found), depth))
             index = builder.udiv(index, r.number(r.I64, extent))
         return tuple(reversed(found))
 
@@ -573,10 +573,6 @@ class PointReader:
         if isinstance(element, DType):
             return self.frame.convert(builder, element.as_signed(), _I64_DTYPE, step)
         return step
-
-
-def _register(step: Stride) -> Register:
-    return r.number(r.I64, step) if isinstance(step, int) else step
 
 
 def _is_zero(step: Stride) -> bool:
