@@ -59,60 +59,35 @@ def attention_delta(out_at, dout_at, delta_at, D: tl.constexpr, BLOCK_M: tl.cons
 
 
 @triton.jit
-def attention_backward_kv(
-    q_at, k_at, v_at, dout_at, lse_at, delta_at, dk_at, dv_at, scale, length,
+def attention_backward(
+    q_at, k_at, v_at, dout_at, lse_at, delta_at, dq_at, dk_at, dv_at, scale, length,
     D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    first = tl.program_id(0) * BLOCK_N
-    base = tl.program_id(1) * length * D
-    columns = first + tl.arange(0, BLOCK_N)
+    """Compute all gradients of one head; ``dq_at`` is of fp32 and holds zeros."""
+    head = tl.program_id(0) * length
     inner = tl.arange(0, D)
-    places = base + columns[:, None] * D + inner[None, :]
-    k, v = tl.load(k_at + places), tl.load(v_at + places)
-    dk = tl.zeros([BLOCK_N, D], dtype=tl.float32)
-    dv = tl.zeros([BLOCK_N, D], dtype=tl.float32)
     factor = scale * LOG2E
-    begin = first // BLOCK_M * BLOCK_M if CAUSAL else 0
-    for start in range(begin, length, BLOCK_M):
-        rows = start + tl.arange(0, BLOCK_M)
-        q = tl.load(q_at + base + rows[:, None] * D + inner[None, :])
-        dout = tl.load(dout_at + base + rows[:, None] * D + inner[None, :])
-        lse = tl.load(lse_at + tl.program_id(1) * length + rows)
-        delta = tl.load(delta_at + tl.program_id(1) * length + rows)
-        # Transposed, so that the products below take it as it lies.
-        powers = tl.math.exp2(tl.dot(k, tl.trans(q)) * factor - lse[None, :])
-        if CAUSAL:
-            powers = tl.where(rows[None, :] >= columns[:, None], powers, 0.0)
-        dv = tl.dot(powers.to(dout.dtype), dout, dv)
-        slopes = powers * (tl.dot(v, tl.trans(dout)) - delta[None, :])
-        dk = tl.dot(slopes.to(q.dtype), q, dk)
-    tl.store(dv_at + places, dv.to(dv_at.dtype.element_ty))
-    tl.store(dk_at + places, (dk * scale).to(dk_at.dtype.element_ty))
-
-
-@triton.jit
-def attention_backward_q(
-    q_at, k_at, v_at, dout_at, lse_at, delta_at, dq_at, scale, length,
-    D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
-):  # fmt: skip
-    first = tl.program_id(0) * BLOCK_M
-    base = tl.program_id(1) * length * D
-    rows = first + tl.arange(0, BLOCK_M)
-    inner = tl.arange(0, D)
-    places = base + rows[:, None] * D + inner[None, :]
-    q, dout = tl.load(q_at + places), tl.load(dout_at + places)
-    lse = tl.load(lse_at + tl.program_id(1) * length + rows)
-    delta = tl.load(delta_at + tl.program_id(1) * length + rows)
-    dq = tl.zeros([BLOCK_M, D], dtype=tl.float32)
-    factor = scale * LOG2E
-    end = first + BLOCK_M if CAUSAL else length
-    for start in range(0, end, BLOCK_N):
-        columns = start + tl.arange(0, BLOCK_N)
-        k = tl.load(k_at + base + columns[:, None] * D + inner[None, :])
-        v = tl.load(v_at + base + columns[:, None] * D + inner[None, :])
-        powers = tl.math.exp2(tl.dot(q, tl.trans(k)) * factor - lse[:, None])
-        if CAUSAL:
-            powers = tl.where(rows[:, None] >= columns[None, :], powers, 0.0)
-        slopes = powers * (tl.dot(dout, tl.trans(v)) - delta[:, None])
-        dq = tl.dot(slopes.to(k.dtype), k, dq)
-    tl.store(dq_at + places, (dq * scale).to(dq_at.dtype.element_ty))
+    for first in range(0, length, BLOCK_N):
+        columns = first + tl.arange(0, BLOCK_N)
+        places = (head + columns[:, None]) * D + inner[None, :]
+        k, v = tl.load(k_at + places), tl.load(v_at + places)
+        dk = tl.zeros([BLOCK_N, D], dtype=tl.float32)
+        dv = tl.zeros([BLOCK_N, D], dtype=tl.float32)
+        begin = first // BLOCK_M * BLOCK_M if CAUSAL else 0
+        for start in range(begin, length, BLOCK_M):
+            rows = start + tl.arange(0, BLOCK_M)
+            others = (head + rows[:, None]) * D + inner[None, :]
+            q, dout = tl.load(q_at + others), tl.load(dout_at + others)
+            lse, delta = tl.load(lse_at + head + rows), tl.load(delta_at + head + rows)
+            # Transposed, so that the products below take it as it lies.
+            powers = tl.math.exp2(tl.dot(k, tl.trans(q)) * factor - lse[None, :])
+            if CAUSAL:
+                powers = tl.where(rows[None, :] >= columns[:, None], powers, 0.0)
+            dv = tl.dot(powers.to(dout.dtype), dout, dv)
+            slopes = powers * (tl.dot(v, tl.trans(dout)) - delta[None, :]) * scale
+            slopes = slopes.to(q.dtype)
+            dk = tl.dot(slopes, q, dk)
+            dq = tl.load(dq_at + others)
+            tl.store(dq_at + others, tl.dot(tl.trans(slopes), k, dq))
+        tl.store(dv_at + places, dv.to(dv_at.dtype.element_ty))
+        tl.store(dk_at + places, dk.to(dk_at.dtype.element_ty))

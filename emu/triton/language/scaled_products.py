@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from emu.triton.language.arithmetic import equal, mul, shl, shr, where
+from emu.triton.language.arithmetic import (
+    add,
+    and_,
+    equal,
+    less_than,
+    mul,
+    or_,
+    shl,
+    shr,
+    where,
+)
 from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder
 from emu.triton.language.conversion import bitcast_to, cast_to
@@ -22,7 +32,6 @@ from emu.triton.language.shapes import (
     trans,
     wrapped,
 )
-from emu.triton.language.small_floats import E2M1, decode
 from emu.triton.language.types import (
     bfloat16,
     dtype,
@@ -44,6 +53,7 @@ _FORMATS: dict[str, dtype] = {
     "fp16": float16,
 }
 _BITS: dict[str, dtype] = {"e4m3": uint8, "e5m2": uint8, "bf16": uint16, "fp16": uint16}
+_SMALL = frozenset({"e4m3", "e5m2"})
 _GROUPS = (16, 32)
 _NAN_SCALE = 0xFF
 
@@ -146,15 +156,25 @@ def _decoded(side: _Side, to: dtype) -> tensor:
     """Return the elements of an operand in the dtype of the product."""
     if side.format != "e2m1":
         return cast_to(bitcast_to(side.values, _FORMATS[side.format]), to)
-    low, high = (
-        cast_to(wrapped(decode(part.handle, E2M1), float32), to)
-        for part in (side.values, shr(side.values, 4, uint8))
-    )
+    low, high = (_decoded_e2m1(part, to) for part in (side.values, shr(side.values, 4, uint8)))
     couples = join(low, high)
     if side.packed_axis == -2:
         rank = len(couples.extents)
         couples = permute(couples, *range(rank - 3), rank - 3, rank - 1, rank - 2)
     return reshape(couples, side.shape)
+
+
+def _decoded_e2m1(codes: tensor, to: dtype) -> tensor:
+    """Return the values of codes of e2m1 in the lower 4 bits, by integers as wide as the dtype; exact."""
+    mantissa, bias = (7, 127) if to == bfloat16 else (10, 15)
+    wide = cast_to(codes, uint16)
+    magnitude = and_(wide, 7)
+    half = (
+        (bias - 1) << mantissa
+    )  # what the code 1 stands for, and the exponent that the codes from 2 on begin with
+    normal = add(shl(magnitude, mantissa - 1), half)
+    value = where(less_than(magnitude, 2), mul(magnitude, half), normal)
+    return bitcast_to(or_(value, shl(and_(wide, 8), 12)), to)
 
 
 def _decoded_scale(scale: tensor, to: dtype) -> tensor:
@@ -170,25 +190,32 @@ def _along_k(scale: tensor, side: _Side) -> tensor:
     """Repeat a value of each group for each of its elements, in the shape of the operand."""
     if scale.type.numel == 1:  # one scale for all
         return reshape(scale, ()) if scale.extents else scale
-    *front, rows, groups = scale.extents
+    *front, one, other = scale.extents
     k = side.shape[side.k_axis]
-    repeated = broadcast_to(expand_dims(scale, -1), (*front, rows, groups, k // groups))
-    whole = reshape(repeated, (*front, rows, k))
-    return whole if side.k_axis == -1 else trans(whole)
+    if side.k_axis == -1:
+        repeated = broadcast_to(expand_dims(scale, -1), (*front, one, other, k // other))
+    else:
+        repeated = broadcast_to(expand_dims(scale, -2), (*front, one, k // one, other))
+    return reshape(repeated, side.shape)
 
 
 def _scaled(side: _Side, to: dtype, fast_math: bool) -> tensor:
-    values = _decoded(side, to)
     if side.scale is None:
-        return values
+        return _decoded(side, to)
     codes = side.scale
     if codes.dtype != float8e4nv:
         codes = bitcast_to(codes, uint8)
+    if side.k_axis == -2 and codes.type.numel != 1:
+        codes = trans(codes)  # before they are repeated: there are 16 or 32 times fewer
     scales = _decoded_scale(codes, to)
     if not fast_math and codes.dtype == uint8:
-        # Beside the values, not the codes: there are 16 or 32 times fewer, and NaN times anything is NaN.
+        # Beside the values, not the codes: there are fewer, too, and NaN times anything is NaN.
         scales = where(equal(codes, _NAN_SCALE), float("nan"), scales)
-    return mul(values, _along_k(scales, side))
+    if side.format in _SMALL and to == bfloat16:
+        # Factors are exact in fp32, so that the product is rounded once, as in bf16.
+        exact = cast_to(bitcast_to(side.values, _FORMATS[side.format]), float32)
+        return cast_to(mul(exact, _along_k(cast_to(scales, float32), side)), to)
+    return mul(_decoded(side, to), _along_k(scales, side))
 
 
 def dot_scaled(

@@ -1,4 +1,4 @@
-"""Addresses that move by steps, and counted loops: what products are made of."""
+"""Addresses that move by steps, counted loops, and lanes in turn: what products are made of."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ def move(frame: Frame, pointer: IrPointer, index: Register, step: Stride) -> IrP
 
 def scaled(frame: Frame, index: Register, step: Stride) -> Register:
     """Emit ``index`` times a step."""
-    return frame.builder.mul(index, r.number(r.I64, step) if isinstance(step, int) else step)
+    return frame.builder.mul(index, as_register(step))
+
+
+def as_register(number: Stride) -> Register:
+    """Return a number of i64 as a register."""
+    return r.number(r.I64, number) if isinstance(number, int) else number
 
 
 def opaque(frame: Frame, pointer: IrPointer) -> IrPointer:
@@ -31,9 +36,9 @@ def opaque(frame: Frame, pointer: IrPointer) -> IrPointer:
     return frame.builder.asm(kind, "", "=r,0", [pointer], False)
 
 
-def counted(frame: Frame, count: int, body: Callable[[Register], None]) -> None:
-    """Emit a loop over 0, 1, ... ``count - 1`` (i64)."""
-    if count == 1:
+def counted(frame: Frame, count: Stride, body: Callable[[Register], None]) -> None:
+    """Emit a loop over 0, 1, ... ``count - 1`` (i64); a count that is a register must be at least 1."""
+    if isinstance(count, int) and count == 1:
         body(r.number(r.I64, 0))
         return
     before, loop, after = frame.builder.block, frame.block("loop"), frame.block("after")
@@ -45,5 +50,14 @@ def counted(frame: Frame, count: int, body: Callable[[Register], None]) -> None:
     builder = frame.builder
     following = builder.add(index, r.number(r.I64, 1))
     index.add_incoming(following, builder.block)
-    builder.cbranch(builder.icmp_signed("<", following, r.number(r.I64, count)), loop, after)
+    builder.cbranch(builder.icmp_signed("<", following, as_register(count)), loop, after)
     frame.start_block(after)
+
+
+def alternating(builder: ir.IRBuilder, a: Register, b: Register) -> Register:
+    """Emit the lanes of two vectors in turn."""
+    count = int(a.type.count)
+    order = [
+        lane for pair in zip(range(count), range(count, 2 * count), strict=True) for lane in pair
+    ]
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(r.I32, 2 * count), order))

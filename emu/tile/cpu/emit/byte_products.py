@@ -12,18 +12,24 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from emu.tile.cpu.emit.addressing import counted, move
+from emu.tile.cpu.emit.addressing import alternating, counted, move
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.memory import Memory, Stride, dense_strides
-from emu.tile.cpu.emit.products import Product, for_each_matrix, operand, sums_of
+from emu.tile.cpu.emit.products import (
+    Product,
+    for_each_matrix,
+    operand,
+    register_tile,
+    sums_of,
+)
 from emu.tile.cpu.native import has_feature
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.ir import Operation
-from emu.tile.llvm import IrPointer, Register
+from emu.tile.llvm import IrPointer, IrType, Register
 from emu.tile.types import I8, I16, I32, DType, element_of
 
 _BIAS = 128
-_CHUNK = 64  # bytes of a row of A that are added at once
+CHUNK = 64  # bytes of a row of A that are added at once
 
 
 class _Instruction(NamedTuple):
@@ -115,13 +121,65 @@ def emit_dot(frame: Frame, operation: Operation) -> None:
         for_each_matrix(frame, batch, matrices, one)
 
 
+def width(operation: Operation) -> int:
+    """Return the columns of a register tile."""
+    instruction = _instruction_of(operation)
+    assert instruction is not None
+    return register_tile(I32)[1] * instruction.lanes
+
+
+def emit_panels(
+    frame: Frame,
+    operation: Operation,
+    matrices: tuple[Memory, Memory, Memory],
+    extent: Register,
+    rounds: int,
+) -> None:
+    """Emit a product of int8 with an extent of k that is known at run time.
+
+    Args:
+        frame: The function.
+        operation: The DOT of one round; its columns must fill register tiles.
+        matrices: Of bytes, A with rows and B with columns side by side, and of the sums.
+        extent: Of k, a multiple of 64 (i64).
+        rounds: Rounds that ``extent`` is at most.
+    """
+    instruction = _instruction_of(operation)
+    assert instruction is not None
+    (m, k), n = operation.operands[0].shape, operation.operands[1].shape[-1]
+    a, b, totals = matrices
+    columns, parts = width(operation), instruction.parts
+    room = rounds * k * columns * (4 // parts)
+    packed = frame.new_copy(operation.operands[1], I8, (n // columns, room))
+    starts = frame.new_copy(operation.operands[1], I32, (m,))
+
+    def of_panel(panel: Register) -> None:
+        source = move(frame, b.base, panel, columns)
+        to = move(frame, packed.base, panel, room)
+        _pack(frame, instruction, source, b.step(frame.builder, -2), to, (extent, columns))
+
+    counted(frame, n // columns, of_panel)
+    _sum_rows(frame, a.base, a.step(frame.builder, -2), starts.base, (m, extent))
+    words = frame.builder.udiv(extent, r.number(r.I64, parts))
+    product = _WordProduct(
+        frame,
+        I32,
+        [a.base, packed.base, totals.base, totals.base],
+        (a, Memory(packed.base, I32, (columns, 1)), totals, totals),
+        (m, words, n),
+        panel=room,
+    )
+    product.use(instruction, starts.base)
+    product.emit()
+
+
 def _pack(
     frame: Frame,
     instruction: _Instruction,
     source: IrPointer,
     stride: Stride,
     target: IrPointer,
-    extents: tuple[int, int],
+    extents: tuple[Stride, int],
 ) -> None:
     """Emit the copy of B's matrix to words, row of words after row of words."""
     (k, n), (lanes, _), parts = extents, instruction, instruction.parts
@@ -143,32 +201,79 @@ def _pack(
                 values = [builder.sext(v, ir.VectorType(r.I16, lanes)) for v in values]
             else:
                 biased = [builder.xor(v, r.number(v.type, _BIAS)) for v in values]
-                pairs = [_alternate(builder, *biased[i : i + 2]) for i in (0, 2)]
+                pairs = [alternating(builder, *biased[i : i + 2]) for i in (0, 2)]
                 values = [builder.bitcast(p, ir.VectorType(r.I16, lanes)) for p in pairs]
-            words = _alternate(builder, *values)
+            words = alternating(builder, *values)
             place = move(frame, to, column, lanes * 4)
             builder.store(words, place).align = 4
 
         counted(frame, n // lanes, of_columns)
 
-    counted(frame, k // parts, of_rows)
+    counted(frame, _divided(frame, k, parts), of_rows)
 
 
-def _alternate(builder: ir.IRBuilder, a: Register, b: Register) -> Register:
-    """Emit the lanes of two vectors in turn."""
-    count = int(a.type.count)
-    order = [
-        lane for pair in zip(range(count), range(count, 2 * count), strict=True) for lane in pair
-    ]
-    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(r.I32, 2 * count), order))
+def _divided(frame: Frame, number: Stride, divisor: int) -> Stride:
+    if isinstance(number, int):
+        return number // divisor
+    return frame.builder.udiv(number, r.number(r.I64, divisor))
 
 
 def _sum_rows(
-    frame: Frame, source: IrPointer, stride: Stride, target: IrPointer, extents: tuple[int, int]
+    frame: Frame,
+    source: IrPointer,
+    stride: Stride,
+    target: IrPointer,
+    extents: tuple[int, Stride],
 ) -> None:
     """Emit 128 times the sum of each row of A."""
     m, k = extents
-    chunk = min(_CHUNK, k & -k)
+    chunk = min(CHUNK, k & -k) if isinstance(k, int) else CHUNK
+    if chunk % 32 or not (chunk == 32 or has_feature("avx512vnni")):
+        _sum_rows_of_words(frame, source, stride, target, (m, k, chunk))
+        return
+    words = ir.VectorType(r.I32, chunk // 4)
+    name = f"llvm.x86.avx512.vpdpbusd.{8 * chunk}"
+    bias = r.number(ir.VectorType(r.BYTE, chunk), _BIAS)
+
+    def of_row(row: Register) -> None:
+        at = move(frame, source, row, stride)
+        total = frame.variable(words)
+        frame.builder.store(r.number(words, 0), total)
+
+        def of_chunk(index: Register) -> None:
+            builder = frame.builder
+            value = builder.load(move(frame, at, index, chunk), typ=words)
+            value.align = 1
+            function = r.declare(builder, name, words, [words] * 3)
+            before = builder.load(total, typ=words)
+            unsigned = builder.bitcast(bias, words)
+            builder.store(builder.call(function, [before, unsigned, value]), total)
+
+        counted(frame, _divided(frame, k, chunk), of_chunk)
+        _store_sum(frame, total, words, move(frame, target, row, 4), 1)
+
+    counted(frame, m, of_row)
+
+
+def _store_sum(
+    frame: Frame, total: IrPointer, words: IrType, place: IrPointer, factor: int
+) -> None:
+    """Emit the sum of the lanes of a variable, times a factor."""
+    builder = frame.builder
+    name = f"llvm.vector.reduce.add.v{words.count}i32"
+    reduced = r.declare(builder, name, r.I32, [words])
+    whole = builder.call(reduced, [builder.load(total, typ=words)])
+    builder.store(builder.mul(whole, r.number(r.I32, factor)), place).align = 4
+
+
+def _sum_rows_of_words(
+    frame: Frame,
+    source: IrPointer,
+    stride: Stride,
+    target: IrPointer,
+    extents: tuple[int, Stride, int],
+) -> None:
+    m, k, chunk = extents
     bytes_, words = ir.VectorType(r.BYTE, chunk), ir.VectorType(r.I32, chunk)
 
     def of_row(row: Register) -> None:
@@ -183,13 +288,8 @@ def _sum_rows(
             before = builder.load(total, typ=words)
             builder.store(builder.add(before, builder.sext(value, words)), total)
 
-        counted(frame, k // chunk, of_chunk)
-        builder = frame.builder
-        name = f"llvm.vector.reduce.add.v{chunk}i32"
-        reduced = r.declare(builder, name, r.I32, [words])
-        whole = builder.call(reduced, [builder.load(total, typ=words)])
-        place = move(frame, target, row, 4)
-        builder.store(builder.mul(whole, r.number(r.I32, _BIAS)), place).align = 4
+        counted(frame, _divided(frame, k, chunk), of_chunk)
+        _store_sum(frame, total, words, move(frame, target, row, 4), _BIAS)
 
     counted(frame, m, of_row)
 

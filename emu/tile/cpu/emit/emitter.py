@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from emu.tile import ops
-from emu.tile.cpu.emit import byte_products, memory, products
+from emu.tile.cpu.emit import byte_products, memory, product_loops, products
 from emu.tile.cpu.emit.atomic import emit_one
 from emu.tile.cpu.emit.diagnosis import Diagnosis
 from emu.tile.cpu.emit.frame import Frame, is_tile
@@ -21,6 +22,7 @@ from emu.tile.cpu.emit.in_place import loads_in_place, place
 from emu.tile.cpu.emit.memory import Memory
 from emu.tile.cpu.emit.point_reader import Coordinate, Point, PointReader
 from emu.tile.cpu.emit.polling import Polls
+from emu.tile.cpu.emit.product_loops import ProductLoop
 from emu.tile.cpu.emit.scanning import emit_scan
 from emu.tile.cpu.emit.sorting import emit_sort
 from emu.tile.cpu.numeric import vector_builder as r
@@ -57,6 +59,32 @@ class Slot:
             self.memory = frame.new_memory(type_of.shape, element_of(type_of.type), type_of)
         else:
             self.variable = frame.variable(r.register_type(element_of(type_of.type)))
+
+
+class _Counter(NamedTuple):
+    """What counts the rounds of a FOR.
+
+    Attributes:
+        position: Variable (i64) of the next round's index.
+        end: Where it ends (i64).
+        step: From round to round (i64).
+        element: Dtype of the index.
+    """
+
+    position: IrPointer
+    end: Register
+    step: Register
+    element: DType
+
+    def read(self, frame: Frame) -> tuple[Register, Register]:
+        """Return the next round's index, and an i1: whether there is such a round."""
+        builder = frame.builder
+        here = builder.load(self.position, typ=r.I64)
+        signed = self.element.is_signed or self.element.bits < 64
+        compare = builder.icmp_signed if signed else builder.icmp_unsigned
+        up = builder.icmp_signed(">=", self.step, r.number(r.I64, 0))
+        more = builder.select(up, compare("<", here, self.end), compare(">", here, self.end))
+        return here, more
 
 
 class Emitter:
@@ -294,21 +322,71 @@ class Emitter:
         head, inside, after = frame.block("head"), frame.block("body"), frame.block("after")
         frame.builder.branch(head)
         frame.start_block(head)
-        builder = frame.builder
-        here = builder.load(position, typ=r.I64)
-        signed = element.is_signed or element.bits < 64
-        compare = builder.icmp_signed if signed else builder.icmp_unsigned
-        up = builder.icmp_signed(">=", wide[2], r.number(r.I64, 0))
-        more = builder.select(up, compare("<", here, wide[1]), compare(">", here, wide[1]))
-        builder.cbranch(more, inside, after)
+        loop = product_loops.find(frame, body)
+        counter = _Counter(position, wide[1], wide[2], element)
+        here, more = counter.read(frame)
+        frame.builder.cbranch(more, inside, after)
         frame.start_block(inside)
         frame.set_scalar(index, frame.convert(frame.builder, _I64, element, here))
         self._load_scalars(slots)
-        self.region(body, slots)
-        frame.builder.store(frame.builder.add(here, wide[2]), position)
+        if loop is None:
+            self.region(body, slots)
+            frame.builder.store(frame.builder.add(here, wide[2]), position)
+        else:
+            self._products(body, slots, counter, loop)
         frame.builder.branch(head)
         frame.start_block(after)
         self._take_results(operation.results, slots)
+
+    def _products(
+        self, body: Region, slots: Sequence[Slot], counter: _Counter, loop: ProductLoop
+    ) -> None:
+        """Emit as many rounds of a loop as make one product, and leave the loop's variables behind them."""
+        frame, index = self._frame, body.arguments[0]
+        self._scalars_of(body)
+        conditions = [place(frame, load) for load in dict.fromkeys(loop.loads)]
+        matrices = product_loops.operands(frame, loop)
+        limit = r.number(r.I64, loop.rounds)
+        for holds in conditions:
+            if holds is not None:  # a round of copies is alone
+                limit = frame.builder.select(holds, limit, r.number(r.I64, 1))
+        self._advance(body, slots, counter)
+        before, look = frame.builder.block, frame.block("look")
+        check, accept, multiply = (frame.block(name) for name in ("check", "accept", "multiply"))
+        frame.builder.branch(look)
+        frame.start_block(look)
+        rounds = frame.builder.phi(r.I64)
+        rounds.add_incoming(r.number(r.I64, 1), before)
+        here, more = counter.read(frame)
+        more = frame.builder.and_(more, frame.builder.icmp_signed("<", rounds, limit))
+        frame.builder.cbranch(more, check, multiply)
+        frame.start_block(check)
+        frame.set_scalar(index, frame.convert(frame.builder, _I64, counter.element, here))
+        self._load_scalars(slots)
+        self._scalars_of(body)
+        follows = product_loops.follows(frame, loop, matrices, rounds)
+        frame.builder.cbranch(follows, accept, multiply)
+        frame.start_block(accept)
+        self._advance(body, slots, counter)
+        rounds.add_incoming(frame.builder.add(rounds, r.number(r.I64, 1)), frame.builder.block)
+        frame.builder.branch(look)
+        frame.start_block(multiply)
+        product_loops.emit(frame, loop, matrices, rounds)
+        frame.memories[loop.dot.result] = frame.memories[loop.dot.operands[2]]
+        self._release(body.operations[:-1], body)
+
+    def _scalars_of(self, body: Region) -> None:
+        for operation in body.operations[:-1]:
+            if not any(map(is_tile, operation.results)):
+                self._scalar(operation)
+
+    def _advance(self, body: Region, slots: Sequence[Slot], counter: _Counter) -> None:
+        """Leave the scalars that a round yields, and the next round's number."""
+        pairs = zip(body.terminator.operands, slots, strict=True)
+        self._fill_slots([pair for pair in pairs if pair[1].variable is not None])
+        builder = self._frame.builder
+        here = builder.load(counter.position, typ=r.I64)
+        builder.store(builder.add(here, counter.step), counter.position)
 
     def _while(self, operation: Operation) -> None:
         frame, (before, after) = self._frame, operation.regions

@@ -126,9 +126,11 @@ class Frame:
             self.memories[value] = self.new_memory(value.shape, wanted, value)
         return self.memories[value]
 
-    def new_copy(self, value: Value, element: ScalarType) -> Memory:
-        """Return scratch for a copy of a value in another dtype or layout; see :meth:`release_copy`."""
-        place, stored = self._take(value.shape, element)
+    def new_copy(
+        self, value: Value, element: ScalarType, shape: tuple[int, ...] | None = None
+    ) -> Memory:
+        """Return scratch for a copy of a value in another dtype, layout or shape; see :meth:`release_copy`."""
+        place, stored = self._take(value.shape if shape is None else shape, element)
         self._copies.setdefault(value, []).append(place)
         return stored
 

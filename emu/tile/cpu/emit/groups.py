@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from emu.tile import ops
+from emu.tile.cpu.emit.addressing import alternating, as_register
 from emu.tile.cpu.emit.asserting import FailedLanes
 from emu.tile.cpu.emit.atomic import emit_atomic
 from emu.tile.cpu.emit.bounds import TailAnalysis, candidates, emit_end
@@ -23,13 +24,14 @@ from emu.tile.cpu.emit.combining import Reduction
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.lone_updates import LoneUpdates, can_be_alone
 from emu.tile.cpu.emit.loop_nest import RUN, LoopNest, vector_axis
-from emu.tile.cpu.emit.memory import Memory, Stride
+from emu.tile.cpu.emit.memory import Memory, Stride, dense_strides
 from emu.tile.cpu.emit.point_reader import (
     ORIGIN_RUN,
     ZERO,
     Point,
     PointReader,
     moved_to,
+    run_axis,
 )
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.plan.analysis import Bound, Step, is_view
@@ -129,16 +131,25 @@ class GroupEmitter:
             return all(self._is_bound(operand, known) for operand in operation.operands)
         return operation in known
 
-    def place(self) -> None:
-        """Bind the result of the group's load to the memory that it reads; to a copy where a bound does not hold."""
+    def found(self) -> tuple[Memory, Register | None]:
+        """Return the memory that the group's load reads if an i1 is true; ``None``: it always does."""
+        (load,) = self._group.operations
+        masks, remainders = self._assumptions()
+        return self._there(load, masks, remainders), self._holds(masks, remainders)
+
+    def place(self) -> Register | None:
+        """Bind the result of the group's load to the memory that it reads; to a copy where a bound does not hold.
+
+        Returns:
+            An i1 that says whether it is that memory; ``None``: it always is.
+        """
         (load,) = self._group.operations
         frame, value = self._frame, load.result
-        masks, remainders = self._assumptions()
-        holds = self._holds(masks, remainders)
-        there = self._there(load, masks, remainders)
+        masks, _ = self._assumptions()
+        there, holds = self.found()
         if holds is None:
             frame.memories[value] = there
-            return
+            return None
         copy, after = frame.block("copy"), frame.block("after")
         before = frame.builder.block
         frame.builder.cbranch(holds, after, copy)
@@ -163,8 +174,9 @@ class GroupEmitter:
             if isinstance(stride, int) and stride == other:
                 strides.append(stride)
             else:
-                strides.append(either(_register(stride), _register(other), r.I64))
+                strides.append(either(as_register(stride), as_register(other), r.I64))
         frame.memories[value] = Memory(base, there.element, tuple(strides))
+        return holds
 
     def _there(
         self, load: Operation, masks: Sequence[Operation], remainders: Sequence[Operation]
@@ -202,11 +214,26 @@ class GroupEmitter:
                 for result in operation.results:
                     unread = code in ops.ATOMIC and not frame.analysis.users[result]
                     if isinstance(result.type, Tile) and not unread:
-                        frame.remember(result)
+                        self._remember(result)
             if code is Code.REDUCE:
                 self._reductions.append(Reduction(frame, operation, self._axis))
             if code is Code.ASSERT:
                 self._failed[operation] = FailedLanes(frame, operation)
+
+    def _remember(self, result: Value) -> None:
+        """Allocate a result; of a JOIN that is read with its pairs turned outwards, in that order of axes."""
+        frame, rank = self._frame, len(result.shape)
+        is_new = result not in frame.memories
+        stored = frame.remember(result)
+        users = frame.analysis.users[result]
+        turned = (*range(rank - 2), rank - 1, rank - 2)
+        owner = result.owner
+        if owner is None or owner.code is not Code.JOIN or rank < 2 or not users or not is_new:
+            return
+        if all(u.code is Code.PERMUTE and u.attributes["order"] == turned for u in users):
+            strides = dense_strides(tuple(result.shape[axis] for axis in turned))
+            strides = tuple(strides[axis] for axis in turned)
+            frame.memories[result] = Memory(stored.base, stored.element, strides)
 
     def _stored_element(self, value: Value) -> ScalarType:
         """Return the dtype of a value in memory: operands of products alone are widened once."""
@@ -516,12 +543,21 @@ class GroupEmitter:
 
     def _join(self, reader: PointReader, operation: Operation, point: Point) -> None:
         stored = self._frame.memories[operation.result]
-        element = element_of(operation.result.type)
-        for which, operand in enumerate(operation.operands):
-            offset = r.number(r.I64, which * stored.element.bytes)
+        element, axis = element_of(operation.result.type), run_axis(point)
+        values = [reader.read(operand, point) for operand in operation.operands]
+        if (
+            axis is not None
+            and (point[axis].step, stored.strides[axis], stored.strides[-1]) == (1, 2, 1)
+            and stored.element == element
+        ):
+            pairs = alternating(reader.builder(point), *values)
+            reader.store_side_by_side(stored, point, element, pairs)
+            return
+        for which, value in enumerate(values):
+            offset = r.number(r.I64, which * stored.strides[-1] * stored.element.bytes)
             base = self._frame.entry.gep(stored.base, [offset], source_etype=r.BYTE)
             half = Memory(base, stored.element, stored.strides[:-1])
-            reader.store_to(half, point, element, reader.read(operand, point))
+            reader.store_to(half, point, element, value)
 
 
 def take_over(
@@ -542,10 +578,6 @@ def take_over(
             frame.memories[value] = stored
             frame.hand_over(old, value)
             return
-
-
-def _register(stride: Stride) -> Register:
-    return r.number(r.I64, stride) if isinstance(stride, int) else stride
 
 
 def _extended(

@@ -12,9 +12,11 @@ from emu.tile import ops
 from emu.tile.cpu.emit import byte_products
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.groups import GroupEmitter
+from emu.tile.cpu.emit.memory import Memory
 from emu.tile.cpu.plan.analysis import Step
 from emu.tile.cpu.plan.schedule import Group
 from emu.tile.ir import Operation, Value
+from emu.tile.llvm import Register
 from emu.tile.ops import Code
 from emu.tile.types import F32, I8, Tile, element_of
 
@@ -62,9 +64,14 @@ def _is_scanned_in_place(
     )
 
 
-def place(frame: Frame, load: Operation) -> None:
-    """Bind the result of a load in place to the memory that it reads."""
-    _emitter(frame, load).place()
+def place(frame: Frame, load: Operation) -> Register | None:
+    """Bind the result of a load in place to the memory that it reads; see ``GroupEmitter.place``."""
+    return _emitter(frame, load).place()
+
+
+def found(frame: Frame, load: Operation) -> tuple[Memory, Register | None]:
+    """Return the memory that a load in place reads, and whether; see ``GroupEmitter.found``."""
+    return _emitter(frame, load).found()
 
 
 def _emitter(frame: Frame, load: Operation) -> GroupEmitter:

@@ -9,13 +9,14 @@ an inner loop is emitted outside of it.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from llvmlite import ir
 
 from emu.tile import ops
 from emu.tile.cpu.emit import memory
+from emu.tile.cpu.emit.addressing import as_register
 from emu.tile.cpu.emit.memory import Memory
 from emu.tile.cpu.emit.quotients import Divisor
 from emu.tile.cpu.numeric import vector_builder as r
@@ -226,7 +227,7 @@ class PointReader:
         address = builder.ptrtoint(stored.base, r.I64)
         for axis, (c, stride) in enumerate(zip(point, stored.strides, strict=True)):
             if c is not ZERO and not _is_zero(stride):
-                step = _register(stored.step(builder, axis))
+                step = as_register(stored.step(builder, axis))
                 address = builder.add(address, builder.mul(c.start, step))
         return address
 
@@ -258,6 +259,13 @@ class PointReader:
         else:
             lanes = self.spread(builder, address, stride * stored.element.bytes)
             memory.store_lanes(builder, stored.element, lanes, value, None)
+
+    def store_side_by_side(
+        self, stored: Memory, point: Point, element: ScalarType, value: Register
+    ) -> None:
+        """Write a register to scratch from a point on, whatever its number of lanes."""
+        address = self.address(Memory(stored.base, element, stored.strides[:-1]), point)
+        memory.store_row(self.builder(point), element, address, value, None)
 
     def spread(self, builder: ir.IRBuilder, start: Register, step: Stride) -> Register:
         """Return the vector of i64 that begins at ``start`` and goes on by ``step``, int or i64."""
@@ -428,11 +436,31 @@ class PointReader:
             shape = operation.result.shape
             view = Memory(stored.base, stored.element, memory.dense_strides(shape))
             return self.load_from(view, point, element_of(operation.result.type))
+        row = self._row_of(source.shape, operation.result.shape, point)
+        if row is not None:
+            return self.load_from(stored, row, element_of(operation.result.type))
         index = self._linear_index(operation.result.shape, point)
         value = self._pick(stored, source.shape, index, point)
         return self.frame.convert(
             self.builder(point), stored.element, element_of(operation.result.type), value
         )
+
+    def _row_of(
+        self, shape: tuple[int, ...], target: tuple[int, ...], point: Point
+    ) -> Point | None:
+        """Return the point of a tile whose run is that of a point of a reshaped tile; ``None`` if it is in several rows."""
+        axis = run_axis(point)
+        crosses = any(extent % self.count for extent in (shape[-1], target[-1]))
+        if axis is None or point[axis].step != 1 or axis != len(target) - 1 or crosses:
+            return None
+        builder, depth = self.builder(point), max(c.depth for c in point)
+        index = self._linear_index(target, moved_to(point, axis, replace(point[axis], step=0)))
+        found: list[Coordinate] = []
+        for extent in reversed(shape):
+            inner = builder.urem(index, r.number(r.I64, extent))
+            found.append(Coordinate(inner, int(not found), depth))
+            index = builder.udiv(index, r.number(r.I64, extent))
+        return tuple(reversed(found))
 
     def _concatenated(self, operation: Operation, point: Point) -> Register:
         axis, builder = operation.attributes["axis"], self.builder(point)
@@ -545,10 +573,6 @@ class PointReader:
         if isinstance(element, DType):
             return self.frame.convert(builder, element.as_signed(), _I64_DTYPE, step)
         return step
-
-
-def _register(step: Stride) -> Register:
-    return r.number(r.I64, step) if isinstance(step, int) else step
 
 
 def _is_zero(step: Stride) -> bool:

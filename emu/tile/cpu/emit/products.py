@@ -16,7 +16,7 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from emu.tile.cpu.emit import groups
-from emu.tile.cpu.emit.addressing import counted, move, opaque, scaled
+from emu.tile.cpu.emit.addressing import as_register, counted, move, opaque, scaled
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.memory import Memory, Stride, dense_strides
 from emu.tile.cpu.emit.transposing import can_transpose, transpose
@@ -28,11 +28,11 @@ from emu.tile.llvm import IrPointer, IrType, Register
 from emu.tile.types import F32, F64, I32, I64, DType, ScalarType, element_of
 
 _POINTER = ir.PointerType()
-_FAR = 512
+FAR = 512
 """Bytes between two rows from which on they are copied side by side: each takes lines of its own, in few sets."""
 
 
-def _register_tile(element: ScalarType) -> tuple[int, int, int]:
+def register_tile(element: ScalarType) -> tuple[int, int, int]:
     """Return the rows, the vectors per row and the lanes per vector of a register tile."""
     if has_feature("avx512f"):
         return 8, 2, 64 // element.bytes
@@ -133,8 +133,12 @@ def operand(frame: Frame, value: Value, element: DType, rows: bool, near: bool =
     stored = frame.memory_of(value)
     if stored.element != element or (rows and stored.strides[-1] != 1):
         copy = frame.new_copy(value, element)
-        if stored.element == element and stored.strides[-2] == 1 and can_transpose(element, value):
-            transpose(frame, stored, copy, value.shape)
+        if (
+            stored.element == element
+            and stored.strides[-2] == 1
+            and can_transpose(element, value.shape)
+        ):
+            transpose(frame, stored, copy, (value.shape[0], value.shape[1]))
         else:
             groups.copy_tile(frame, value, copy)
         return copy
@@ -147,7 +151,7 @@ def operand(frame: Frame, value: Value, element: DType, rows: bool, near: bool =
 def _near(frame: Frame, value: Value, stored: Memory) -> Memory:
     """Return the memory of an operand in place; a copy where its rows are so far apart that they share few cache sets."""
     stride, copy = stored.strides[-2], frame.new_copy(value, stored.element)
-    limit = r.number(r.I64, _FAR // stored.element.bytes)
+    limit = r.number(r.I64, FAR // stored.element.bytes)
     far = frame.builder.icmp_unsigned(">", stride, limit)
     before = frame.builder.block
     with frame.when(far):
@@ -169,8 +173,9 @@ class Product:
         element: Dtype in which is multiplied and added.
         origins: Addresses of a, b, c and the result.
         matrices: How these lie.
-        extents: m, k and n.
+        extents: m, k and n; k may be known at run time.
         constant: What all elements of c are; None: they are in memory.
+        panel: Bytes between B's columns of one register tile and those of the next. Default: they lie side by side.
     """
 
     def __init__(
@@ -179,8 +184,9 @@ class Product:
         element: DType,
         origins: list[IrPointer],
         matrices: tuple[Memory, Memory, Memory, Memory],
-        extents: tuple[int, int, int],
+        extents: tuple[int, Stride, int],
         constant: float | None = None,
+        panel: Stride | None = None,
     ) -> None:
         self._frame = frame
         self._element = element
@@ -188,7 +194,8 @@ class Product:
         self._a, self._b, self._c, self._out = matrices
         self._m, self._k, self._n = extents
         self._constant = constant
-        self._rows, self._vectors, self._lanes = _register_tile(element)
+        self._panel_step = panel
+        self._rows, self._vectors, self._lanes = register_tile(element)
 
     def emit(self) -> None:
         """Emit the loops over columns, rows and k."""
@@ -207,27 +214,32 @@ class Product:
             self._panel_at(done, 1, rest)
 
     def _panel_at(self, column: int, vectors: int, lanes: int) -> None:
-        self._rows_of(r.number(r.I64, column), vectors, lanes)
+        b = self._offset(self._origins[1], column * self._element.bytes)
+        self._rows_of(r.number(r.I64, column), b, vectors, lanes)
 
     def _panel(self, index: Register, width: int, vectors: int, lanes: int) -> None:
-        self._rows_of(self._frame.builder.mul(index, r.number(r.I64, width)), vectors, lanes)
+        step = width * self._element.bytes if self._panel_step is None else self._panel_step
+        b = move(self._frame, self._origins[1], index, step)
+        column = self._frame.builder.mul(index, r.number(r.I64, width))
+        self._rows_of(column, b, vectors, lanes)
 
-    def _rows_of(self, column: Register, vectors: int, lanes: int) -> None:
+    def _rows_of(self, column: Register, b: IrPointer, vectors: int, lanes: int) -> None:
         blocks, rest = divmod(self._m, self._rows)
 
         def block(index: Register) -> None:
             row = self._frame.builder.mul(index, r.number(r.I64, self._rows))
-            self._tile((row, column), self._rows, vectors, lanes)
+            self._tile((row, column), b, self._rows, vectors, lanes)
 
         if blocks:
             counted(self._frame, blocks, block)
         if rest:
-            self._tile((r.number(r.I64, blocks * self._rows), column), rest, vectors, lanes)
+            self._tile((r.number(r.I64, blocks * self._rows), column), b, rest, vectors, lanes)
 
-    def _tile(self, corner: tuple[Register, Register], rows: int, vectors: int, lanes: int) -> None:
-        frame, (row, column) = self._frame, corner
+    def _tile(
+        self, corner: tuple[Register, Register], b: IrPointer, rows: int, vectors: int, lanes: int
+    ) -> None:
+        frame, (row, _) = self._frame, corner
         a = move(frame, self._origins[0], row, self._a.step(frame.builder, -2))
-        b = move(frame, self._origins[1], column, self._element.bytes)
         a_rows = [opaque(frame, self._row(a, self._a, i)) for i in range(rows)]
         type_ = r.register_type(self._element, lanes)
         # All of the block before k begins, and back after it ends: no sum is in memory meanwhile.
@@ -248,7 +260,7 @@ class Product:
             total.add_incoming(value, loop)
         following = builder.add(k, r.number(r.I64, 1))
         k.add_incoming(following, loop)
-        builder.cbranch(builder.icmp_signed("<", following, r.number(r.I64, self._k)), loop, after)
+        builder.cbranch(builder.icmp_signed("<", following, as_register(self._k)), loop, after)
         frame.start_block(after)
         places = self._places(self._origins[3], self._out, corner, rows, vectors, lanes)
         for place, value in zip(places, new, strict=True):

@@ -8,10 +8,9 @@ from llvmlite import ir
 
 from emu.tile.cpu.emit.addressing import counted, move
 from emu.tile.cpu.emit.frame import Frame
-from emu.tile.cpu.emit.memory import Memory
+from emu.tile.cpu.emit.memory import Memory, Stride
 from emu.tile.cpu.native import has_feature
 from emu.tile.cpu.numeric import vector_builder as r
-from emu.tile.ir import Value
 from emu.tile.llvm import Register
 from emu.tile.types import DType
 
@@ -26,17 +25,19 @@ def _side() -> int:
     return 8 if has_feature("avx2") else _QUAD
 
 
-def can_transpose(element: DType, value: Value) -> bool:
+def can_transpose(element: DType, shape: tuple[int, ...]) -> bool:
     """Return whether :func:`transpose` can copy a tile."""
     side = _side()
-    return (
-        element.bytes == _QUAD and len(value.shape) == 2 and not any(n % side for n in value.shape)
-    )
+    return element.bytes == _QUAD and len(shape) == 2 and not any(n % side for n in shape)
 
 
-def transpose(frame: Frame, source: Memory, target: Memory, shape: Sequence[int]) -> None:
-    """Copy a matrix of elements of 32 bits whose columns lie side by side to one whose rows do."""
+def transpose(frame: Frame, source: Memory, target: Memory, shape: tuple[Stride, int]) -> None:
+    """Copy a matrix of elements of 32 bits whose columns lie side by side to one whose rows do.
+
+    The number of rows may be known at run time.
+    """
     side, size, (rows, columns) = _side(), source.element.bytes, shape
+    apart = target.step(frame.builder, -2)
     type_ = r.register_type(source.element, side)
 
     def of_columns(column: Register) -> None:
@@ -54,12 +55,15 @@ def transpose(frame: Frame, source: Memory, target: Memory, shape: Sequence[int]
                 loaded = builder.load(place, typ=type_)
                 loaded.align = size
                 block.append(loaded)
-            there = move(frame, to, row, side * columns * size)
+            there = move(frame, to, builder.mul(row, r.number(r.I64, side)), apart)
             for i, vector in enumerate(_turned(builder, block)):
-                place = move(frame, there, r.number(r.I64, i), columns * size)
+                place = move(frame, there, r.number(r.I64, i), apart)
                 builder.store(vector, place).align = size
 
-        counted(frame, rows // side, of_rows)
+        if isinstance(rows, int):
+            counted(frame, rows // side, of_rows)
+        else:
+            counted(frame, frame.builder.udiv(rows, r.number(r.I64, side)), of_rows)
 
     counted(frame, columns // side, of_columns)
 
