@@ -15,6 +15,7 @@ from typing import Any
 
 from emu.tile.ir import Location
 from emu.triton import language
+from emu.triton.codegen import hints
 from emu.triton.codegen.blocks import run
 from emu.triton.codegen.builtins import BUILTINS, OWN
 from emu.triton.codegen.errors import CompilationError, CompileTimeAssertionFailure
@@ -127,7 +128,15 @@ def _call(
         except TypeError as error:
             raise _misfit(node, function, arguments, keywords) or error from error.__cause__
     plain = {name: _plain(value) for name, value in keywords.items()}
-    return normalize(function(*map(_plain, arguments), **plain))
+    why = hints.python_call(function, [*arguments, *keywords.values()])
+    if why is not None and hints.is_foreign(function):
+        raise TypeError(why)
+    try:
+        return normalize(function(*map(_plain, arguments), **plain))
+    except TypeError as error:
+        if why is not None and not hints.has_source(function):
+            raise TypeError(f"{why}: {error}") from error
+        raise
 
 
 def _misfit(

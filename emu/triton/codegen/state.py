@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from emu.tile.ir import Builder
 from emu.triton import knobs
+from emu.triton.codegen import hints
 from emu.triton.codegen.builtins import BUILTINS
 from emu.triton.codegen.errors import (
     CompilationError,
@@ -28,7 +29,6 @@ from emu.triton.codegen.values import (
     normalize,
 )
 from emu.triton.source import JITCallable
-from emu.triton.suggestions import suggestion
 
 E = TypeVar("E", bound=CompilationError)
 
@@ -158,12 +158,13 @@ class State:
             return found
         why = self.frame.lost.get(name)
         hint = f": it is assigned only inside {why}, and was not defined before" if why else ""
-        if hasattr(builtins, name):
-            hint = ": of Python's builtins kernels have " + ", ".join(sorted(BUILTINS))
         if name == "breakpoint":
             hint = f"; {INTERPRET}"
         if not hint:
-            hint = suggestion(name, (*self.frame.scope, *self.frame.outer, *BUILTINS))
+            known = (*self.frame.scope, *self.frame.outer, *BUILTINS)
+            hint = hints.unknown_name(name, known, self.frame.outer)
+        if hasattr(builtins, name) and name != "breakpoint":
+            hint += "; of Python's builtins kernels have " + ", ".join(sorted(BUILTINS))
         raise NameError(f"{name} is not defined{hint}")
 
     def set(self, name: str, value: object) -> None:
@@ -185,6 +186,9 @@ class State:
             return value
         if self.frame.defaults or knobs.compilation.allow_non_constexpr_globals:
             return normalize(value)
+        hint = ""
+        if hints.has_source(value):
+            hint = ": decorate it with @triton.jit, or with @triton.constexpr_function if it takes constants"
         raise NameError(
             f"Cannot access global variable {name} from within @jit'ed function. Triton kernels can "
             "only access global variables that are instantiated as constexpr "
@@ -192,7 +196,7 @@ class State:
             f"a variable as constexpr (`{name}: triton.language.constexpr = 42`), which is not "
             "supported. Alternatively, set the environment variable "
             "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS=1. "
-            f"It is of type {type(value).__name__}"
+            f"It is of type {type(value).__name__}{hint}"
         )
 
 
