@@ -6,7 +6,7 @@ import ast
 import builtins
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from types import ModuleType, TracebackType
 from typing import Any, TypeAlias, TypeVar
 
@@ -50,6 +50,9 @@ class State:
         frame: The function whose body is being visited.
         call_node: The innermost call that is being visited; None outside of calls.
         call: Calls a function of any kind at a node, with arguments and keywords.
+        in_place: Whether every function is emitted in place, as in functions that combine elements.
+        calls: How often each function has been called.
+        functions: Those that are emitted once, by function, types and constants; ``None`` for one that cannot be.
     """
 
     call: Callable[[ast.AST, object, list[object], dict[str, object]], object]
@@ -60,6 +63,9 @@ class State:
         self.builder = builder
         self.frame = frame
         self.call_node: ast.AST | None = None
+        self.in_place = False
+        self.calls: dict[JITCallable, int] = {}
+        self.functions: dict[Hashable, object] = {}
         self._visitors = visitors
 
     # ---- dispatch
