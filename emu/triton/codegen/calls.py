@@ -55,6 +55,14 @@ def visit_call(state: State, node: ast.Call) -> object:
     function = unwrap(state.visit(node.func))
     if function is language.static_assert:
         return _static_assert(state, node)
+    if function is language.device_assert:
+        given = [*node.args, *(k.value for k in node.keywords if k.arg == "cond")]
+        with state.asserting(given[0] if given else None):
+            return _visit_call(state, node, function)
+    return _visit_call(state, node, function)
+
+
+def _visit_call(state: State, node: ast.Call, function: object) -> object:
     arguments = arguments_of(state, node.args)
     keywords: dict[str, object] = {}
     for keyword in node.keywords:

@@ -181,6 +181,18 @@ def check_of(given: object, default: object) -> str | None:
     return None
 
 
+def checked_by(backend: str, given: object) -> str | None:
+    """Return what the kernels of a backend check, as the option of a launch says it.
+
+    Raises:
+        ValueError: There is no such check, or the backend has none.
+    """
+    check = check_of(given, False)
+    if check is not None and backends.find(backend).takes_device_tensors:
+        raise ValueError(f"check must be None or False with backend={backend!r}, but got {check!r}")
+    return check
+
+
 _CHECKS: dict[str, Callable[[object], None]] = {
     "num_threads": _check_threads,
     "num_warps": _check_warps,

@@ -87,7 +87,7 @@ def _poll(record: int) -> int:
     if loop == call.ENDED:
         leave_loop()
         return 0
-    _check_stopped()
+    check_stopped()
     _note_reads(loop, record, words[call.COUNT])
     return int(_is_over())
 
@@ -179,7 +179,8 @@ def _world() -> World | None:
     return world
 
 
-def _check_stopped() -> None:
+def check_stopped() -> None:
+    """Raise the reason why the world of this PE was stopped, if it was."""
     world = _world()
     if world is not None:
         from emu.comm.memory.stop import check_stopped
