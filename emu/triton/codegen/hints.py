@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 
 from emu.triton import language
 from emu.triton.codegen.values import is_tensor, tensor
@@ -152,7 +152,7 @@ def subscript(owner: str, value: tensor, error: TypeError) -> TypeError:
 
 def item(owner: str, value: object, index: object, error: LookupError) -> LookupError:
     """Return the error for an item that a tuple does not have."""
-    length = len(value) if hasattr(value, "__len__") else 0
+    length = len(value) if isinstance(value, Sized) else 0
     text = f"index {index} is out of range: {owner} has {length} items"
     if owner.endswith(".shape"):
         text += f"; {owner.removesuffix('.shape')} is no block: pass extents of memory as arguments"
