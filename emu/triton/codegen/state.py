@@ -110,7 +110,7 @@ class State:
             yield
             return
         parts = operands_of(condition)
-        values: dict[ast.AST, object] = {node: None for node in parts.values()}
+        values: dict[ast.AST, object] = dict.fromkeys(parts.values())
         before = self._watched, context.operands
         self._watched = values
         context.operands = Operands(parts, values)
