@@ -173,11 +173,14 @@ class Function:
         name: Unique in its module.
         body: Its arguments are the function's; ends with RETURN.
         results: Types of what it returns.
+        noinline: Whether compilers that can should emit it once, and call it; its arguments and results
+            are scalars then.
     """
 
     name: str
     body: Region
     results: tuple[Type, ...] = ()
+    noinline: bool = False
 
 
 @dataclass(slots=True)

@@ -6,6 +6,20 @@ import difflib
 import inspect
 from collections.abc import Iterable, Sequence
 
+_SAME = {
+    "dim": "axis",
+    "dims": "axis",
+    "keepdim": "keep_dims",
+    "keepdims": "keep_dims",
+    "size": "shape",
+    "type": "dtype",
+    "default": "other",
+    "fill_value": "value",
+    "stop": "end",
+    "ptr": "pointer",
+}
+"""Names that parameters have in NumPy and torch."""
+
 
 def suggestion(name: str, known: Iterable[str], prefix: str = "") -> str:
     """Return ``"; did you mean tl.arange?"``, or ``""`` where nothing known is near.
@@ -41,7 +55,8 @@ def misfit(
     if inspect.Parameter.VAR_KEYWORD not in kinds:
         for name in given:
             if name not in by_name:
-                near = suggestion(name, by_name)
+                same = _SAME.get(name)
+                near = f"; did you mean {same}?" if same in by_name else suggestion(name, by_name)
                 listed = "" if near else f"; it has {', '.join(sorted(by_name)) or 'no parameters'}"
                 return f"{function} got an unexpected keyword argument {name!r}{near}{listed}"
     if positional > len(takes) and inspect.Parameter.VAR_POSITIONAL not in kinds:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -21,9 +22,10 @@ from emu.tile.cpu.reports import CODE_BITS, HANDED_ON, LOOP_CODES, Loop
 from emu.tile.cpu.run.kernel import Kernel
 from emu.tile.ir import Function, Module
 from emu.tile.llvm import IrPointer, Register
+from emu.tile.ops import Code
 from emu.tile.packing import slot
-from emu.tile.passes import CarryOffsets, simplify
-from emu.tile.types import DType, Pointer
+from emu.tile.passes import KEEPING_CALLS, CarryOffsets, simplify
+from emu.tile.types import element_of
 from emu.tile.verify import verify
 
 _POINTER = ir.PointerType()
@@ -43,17 +45,17 @@ def compile(module: Module, *, options: Options | None = None) -> Kernel:
     options = options or Options()
     with deep():
         verify(module)
-        module = simplify(module)
+        module = simplify(module, KEEPING_CALLS)
         CarryOffsets().apply(module)
         kernel = module.kernel
-        text, frame, diagnosis, loops = _emit(kernel, options)
+        text, scratch_bytes, diagnosis, loops = _emit(module, options)
     symbol = f"{_ascii(kernel.name)}.{_digest(text, options)}"
     text = text.replace('@"emu.run"', f'@"{symbol}"')
     return Kernel(
         kernel.name,
         symbol,
         "".join(slot(argument.type) for argument in kernel.body.arguments),
-        frame.scratch.size,
+        scratch_bytes,
         tuple(diagnosis.asserts),
         tuple(diagnosis.prints),
         loops,
@@ -101,35 +103,99 @@ def _ascii(name: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
 
 
-def _emit(kernel: Function, options: Options) -> tuple[str, Frame, Diagnosis, tuple[Loop, ...]]:
-    """Return the LLVM IR of a kernel: a function for one program, and the entry point, which runs a span of the grid."""
-    module = ir.Module("kernel")
-    function = ir.Function(module, _PROGRAM, "program")
-    function.linkage = "internal"
-    for number in (
-        0,
-        7,
-    ):  # no program writes its packed arguments, and nothing else points to its scratch
-        function.args[number].add_attribute("noalias")
-    frame = Frame(function, kernel.body, options)
-    frame.scratch_base = function.args[7]
-    arguments, *numbers = function.args
-    diagnosis = Diagnosis(numbers[:3], function.args[8])
-    tick = emit_tick(module)
-    polls = Polls(function.args[8], tick)
-    frame.builder = ir.IRBuilder(frame.block("begin"))
+class _Emitted(NamedTuple):
+    """LLVM IR of a module, and what its launches need.
+
+    Attributes:
+        text: A function for one program, those that it calls, and the entry point, which runs a span of the grid.
+        scratch_bytes: Bytes of scratch of all functions.
+        diagnosis: Asserts and prints.
+        loops: WHILE loops.
+    """
+
+    text: str
+    scratch_bytes: int
+    diagnosis: Diagnosis
+    loops: tuple[Loop, ...]
+
+
+def _emit(module: Module, options: Options) -> _Emitted:
+    made = ir.Module("kernel")
+    program = ir.Function(made, _PROGRAM, "program")
+    tick = emit_tick(made)
+    callees: dict[str, ir.Function] = {}
+    diagnosis, polls = Diagnosis([], program.args[8]), Polls(program.args[8], tick)
+    scratch = 0
+    # Callees first: each has scratch of its own, behind that of those before it. No function calls itself.
+    for function in _callees_first(module):
+        if function is module.kernel:
+            emitted = program
+        else:
+            emitted = _declare(made, function, len(callees))
+            callees[function.name] = emitted
+        emitted.linkage = "internal"
+        count = len(function.body.arguments)
+        first = 1 if emitted is program else count
+        programs, (root, table) = emitted.args[first : first + 6], emitted.args[first + 6 :][:2]
+        diagnosis = Diagnosis(programs[:3], table, diagnosis)
+        polls = Polls(table, tick, polls)
+        frame = Frame(emitted, function.body, options)
+        root.add_attribute("noalias")  # nothing else points to its scratch
+        frame.scratch_root = frame.scratch_base = root
+        if scratch:
+            frame.scratch_base = frame.entry.gep(
+                root, [r.number(r.I64, scratch)], source_etype=r.BYTE
+            )
+        frame.builder = ir.IRBuilder(frame.block("begin"))
+        given = _unpacked(frame, function) if emitted is program else list(emitted.args[:count])
+        for argument, register in zip(function.body.arguments, given, strict=True):
+            value = r.from_memory(frame.builder, element_of(argument.type), register)
+            frame.set_scalar(argument, value)
+        begin = frame.builder.block
+        emitter = Emitter(frame, programs, diagnosis, polls, callees)
+        emitter.region(function.body)
+        emitter.give_back(emitted.args[first + 8 :], function.body.terminator)
+        frame.builder.ret(r.number(r.I64, 0))
+        frame.entry.branch(begin)
+        scratch += frame.scratch.size
+    _emit_run(made, program, tick)
+    return _Emitted(str(made), scratch, diagnosis, tuple(polls.loops))
+
+
+def _callees_first(module: Module) -> list[Function]:
+    """Return the functions, each behind all that it calls."""
+    found: dict[str, None] = {}
+
+    def visit(function: Function) -> None:
+        for operation in function.body.walk():
+            if operation.code is Code.CALL:
+                callee = module.functions[operation.attributes["callee"]]
+                if callee.name not in found:
+                    visit(callee)
+        found[function.name] = None
+
+    visit(module.kernel)
+    return [module.functions[name] for name in found]
+
+
+def _declare(made: ir.Module, function: Function, number: int) -> ir.Function:
+    """Return the LLVM function of one that is called: it takes scalars, and addresses for what it returns."""
+    kinds = [r.memory_type(element_of(a.type)) for a in function.body.arguments]
+    kinds += [*[r.I32] * 6, _POINTER, _POINTER, *[_POINTER] * len(function.results)]
+    declared = ir.Function(made, ir.FunctionType(r.I64, kinds), f"callee.{number}")
+    declared.attributes.add("noinline")
+    return declared
+
+
+def _unpacked(frame: Frame, kernel: Function) -> list[Register]:
+    """Return the arguments of a kernel, loaded from where its launch packed them."""
+    packed = frame.function.args[0]
+    packed.add_attribute("noalias")  # no program writes its packed arguments
+    found = []
     for n, argument in enumerate(kernel.body.arguments):
-        type_ = argument.type
-        assert isinstance(type_, (DType, Pointer))
-        place = frame.builder.gep(arguments, [r.number(r.I64, 8 * n)], source_etype=r.BYTE)
-        loaded = frame.builder.load(place, typ=r.memory_type(type_))
-        frame.set_scalar(argument, r.from_memory(frame.builder, type_, loaded))
-    begin = frame.builder.block
-    Emitter(frame, numbers[:6], diagnosis, polls).region(kernel.body)
-    frame.builder.ret(r.number(r.I64, 0))
-    frame.entry.branch(begin)
-    _emit_run(module, function, tick)
-    return str(module), frame, diagnosis, tuple(polls.loops)
+        place = frame.builder.gep(packed, [r.number(r.I64, 8 * n)], source_etype=r.BYTE)
+        found.append(frame.builder.load(place, typ=r.memory_type(element_of(argument.type))))
+    return found
 
 
 def _emit_run(module: ir.Module, program: ir.Function, tick: ir.Function) -> None:

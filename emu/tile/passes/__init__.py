@@ -18,6 +18,10 @@ DEFAULT: tuple[Pass, ...] = (Inline(), FoldConstants(), CommonSubexpressions(), 
 """Passes that compilers apply first; afterwards the kernel is alone in its module."""
 
 
+KEEPING_CALLS: tuple[Pass, ...] = (Inline(keep_noinline=True), *DEFAULT[1:])
+"""The same for compilers that can call functions that are marked ``noinline``."""
+
+
 def simplify(module: Module, passes: tuple[Pass, ...] = DEFAULT) -> Module:
     """Apply passes one after another and return the last's module."""
     module = checked_module(module)
@@ -28,6 +32,7 @@ def simplify(module: Module, passes: tuple[Pass, ...] = DEFAULT) -> Module:
 
 __all__ = [
     "DEFAULT",
+    "KEEPING_CALLS",
     "CarryOffsets",
     "CommonSubexpressions",
     "DeadCode",

@@ -33,7 +33,8 @@ class Rewriter:
 
     def function(self, function: Function) -> Function:
         """Copy one function."""
-        return Function(function.name, self.region(function.body), function.results)
+        body = self.region(function.body)
+        return Function(function.name, body, function.results, function.noinline)
 
     def region(self, region: Region) -> Region:
         """Copy a region with its arguments."""

@@ -160,6 +160,7 @@ class Parser:
     def _function(self) -> Function:
         self._values = {}
         self._expect("func")
+        noinline = self._accept("noinline")
         self._expect("@")
         name = self._word("the function's name")
         arguments = self._arguments()
@@ -167,7 +168,7 @@ class Parser:
         if self._accept("->"):
             self._expect("(")
             results = tuple(self._list(self._type, ")"))  # type: ignore[assignment]
-        return Function(name, self._region(arguments), results)
+        return Function(name, self._region(arguments), results, noinline)
 
     def _arguments(self) -> list[Value]:
         self._expect("(")

@@ -59,7 +59,8 @@ class Printer:
         self._names, self._used = {}, {}
         results = f" -> ({_types(function.results)})" if function.results else ""
         arguments = self._arguments(function.body)
-        self.lines.append(f"func @{_word(function.name)}({arguments}){results} {{")
+        kind = "func noinline" if function.noinline else "func"
+        self.lines.append(f"{kind} @{_word(function.name)}({arguments}){results} {{")
         self._body(function.body, "  ")
         self.lines.append("}")
 

@@ -7,6 +7,12 @@ import ast
 from emu.triton.codegen.state import State
 from emu.triton.codegen.values import assignable, describe, normalize, tuple, unwrap
 
+_SET_ITEM = (
+    "__setitem__ is not supported in triton; tl.store(pointer + offset, value) writes to memory, "
+    "tl.where(index == i, value, x) makes a tensor with another element"
+)
+_SET_ATTRIBUTE = "Attribute assignment is not supported in triton; use a variable, or triton.language.aggregate_replace"
+
 
 def assign(state: State, target: ast.expr, value: object, known: bool = False) -> None:
     """Give a variable a value, or several those of a tuple.
@@ -30,9 +36,9 @@ def assign(state: State, target: ast.expr, value: object, known: bool = False) -
     elif isinstance(target, ast.Tuple | ast.List):
         _unpack(state, target, value, known)
     elif isinstance(target, ast.Subscript):
-        raise state.unsupported(target, "__setitem__ is not supported in triton")
+        raise state.unsupported(target, _SET_ITEM)
     elif isinstance(target, ast.Attribute):
-        raise state.unsupported(target, "Attribute assignment is not supported in triton")
+        raise state.unsupported(target, _SET_ATTRIBUTE)
     else:
         raise state.unsupported(target, "starred assignment targets are not supported")
 

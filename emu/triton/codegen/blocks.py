@@ -52,6 +52,11 @@ Copies keep what is known on each way. Beyond this number, ways are joined, so t
 each such branch.
 """
 
+_RETURN = (
+    "Cannot have `return` statements inside `while` or `for` statements in triton. "
+    "Use a `while` whose condition ends the loop, and return behind it."
+)
+
 
 def run(state: State, definition: ast.FunctionDef) -> Outcome:
     """Visit a function's statements, and return how it is left."""
@@ -102,7 +107,7 @@ def _leaving(state: State, node: ast.stmt, rest: Tail) -> Outcome | None:
         if state.frame.loops:
             raise state.unsupported(
                 node,
-                "Cannot have `return` statements inside `while` or `for` statements in triton.",
+                _RETURN,
             )
         value = constexpr(None) if node.value is None else state.visit(node.value)
         with state.at(node):
@@ -129,7 +134,7 @@ def _leaving_if(state: State, node: ast.If, rest: Tail) -> Outcome | None:
     if state.frame.loops:
         raise state.unsupported(
             node,
-            "Cannot have `return` statements inside `while` or `for` statements in triton.",
+            _RETURN,
         )
     with state.at(node):
         condition = condition_of(state, node, value)

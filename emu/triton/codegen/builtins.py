@@ -19,7 +19,9 @@ def _reduced(name: str) -> Callable[..., object]:
         if not any(is_tensor(v) for v in values):
             return constexpr(known_extreme(name, [unwrap(v) for v in values]))
         if len(values) < 2:
-            raise TypeError(f"{name} needs at least two values, but got one tensor")
+            raise TypeError(
+                f"{name} needs at least two values, but got one tensor; tl.{name}(x, axis) reduces one"
+            )
         combine = getattr(language, f"{name}imum")
         keywords = {} if propagate_nan is None else {"propagate_nan": propagate_nan}
         result = values[0]
@@ -52,7 +54,10 @@ def _len(value: object) -> constexpr:
     plain = unwrap(value)
     if isinstance(plain, tensor):
         if not plain.shape:
-            raise TypeError("len() needs a tuple or a tensor with a shape, but got a scalar")
+            what = (
+                "an address; pass the length as an argument" if plain.dtype.is_ptr() else "a scalar"
+            )
+            raise TypeError(f"len() needs a tuple or a tensor with a shape, but got {what}")
         return constexpr(unwrap(plain.shape[0]))
     return constexpr(len(plain))
 

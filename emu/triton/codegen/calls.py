@@ -15,6 +15,7 @@ from typing import Any
 
 from emu.tile.ir import Location
 from emu.triton import language
+from emu.triton.codegen import functions, hints
 from emu.triton.codegen.blocks import run
 from emu.triton.codegen.builtins import BUILTINS, OWN
 from emu.triton.codegen.errors import CompilationError, CompileTimeAssertionFailure
@@ -135,7 +136,15 @@ def _call(
         except TypeError as error:
             raise _misfit(node, function, arguments, keywords) or error from error.__cause__
     plain = {name: _plain(value) for name, value in keywords.items()}
-    return normalize(function(*map(_plain, arguments), **plain))
+    why = hints.python_call(function, [*arguments, *keywords.values()])
+    if why is not None and hints.is_foreign(function):
+        raise TypeError(why)
+    try:
+        return normalize(function(*map(_plain, arguments), **plain))
+    except TypeError as error:
+        if why is not None and not hints.has_source(function):
+            raise TypeError(f"{why}: {error}") from error
+        raise
 
 
 def _misfit(
@@ -186,14 +195,36 @@ def call_jit(
             raise state.unsupported(node, f"{function.__name__} must not have **{given.name}")
         scope[given.name] = parameter(value)
     caller = state.frame
-    state.frame = frame_of(function, scope, state.builder.location, caller.depth + 1)
+    called = functions.is_called(state, function)
+    if called:
+        functions.check_scalars(state, node, function, scope)
     try:
-        return body(state, function)
+        if called:
+            made = functions.call_once(
+                state, function, scope, lambda: _body(state, function, dict(scope), caller, None)
+            )
+            if made:
+                return made[0]
+        return _body(state, function, scope, caller, state.builder.location)
     except CompilationError as error:
         state.frame = caller
         raise state.error(CompilationError, node, None, called=error) from error
     finally:
         state.frame = caller
+
+
+def _body(
+    state: State,
+    function: JITCallable,
+    scope: dict[str, object],
+    caller: Frame,
+    place: Location | None,
+) -> object:
+    """Emit a function's body in a frame of its own, and return its value."""
+    state.frame = frame_of(function, scope, place, caller.depth + 1)
+    value = body(state, function)
+    state.frame = caller
+    return value
 
 
 def body(state: State, function: JITCallable) -> object:

@@ -99,10 +99,11 @@ def _combine(state: State, function: object, arguments: Sequence[object]) -> obj
     first = len(region.operations)
     context = current()
     before, context.debug = context.debug, False
+    outer, state.in_place = state.in_place, True
     try:
         value = calls.call(state, node, unwrap(function), list(arguments), {})
     finally:
-        context.debug = before
+        context.debug, state.in_place = before, outer
     _sweep(region, first, flatten(value))
     return value
 
@@ -179,8 +180,7 @@ def build_module(
             raise state.error(
                 CompilationError, definition, f"the code is nested too deeply: {message_of(error)}"
             ) from error
-    module.functions[kernel.name] = kernel
-    return module
+    return Module({kernel.name: kernel, **module.functions})
 
 
 class _Bound(NamedTuple):

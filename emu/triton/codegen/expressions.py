@@ -13,6 +13,7 @@ from typing import Any
 
 from emu.tile.ir import Region, Value
 from emu.tile.ops import Code
+from emu.triton.codegen import hints
 from emu.triton.codegen.assignment import assign
 from emu.triton.codegen.state import State
 from emu.triton.codegen.values import (
@@ -34,7 +35,6 @@ from emu.triton.codegen.values import (
 from emu.triton.language import overflow
 from emu.triton.language.values import unflatten
 from emu.triton.source import BoundMethod, JITCallable
-from emu.triton.suggestions import suggestion
 
 Function = Callable[..., Any]
 
@@ -153,11 +153,23 @@ def visit_subscript(state: State, node: ast.Subscript) -> object:
     """Return an item, or a tensor with other axes."""
     value = state.visit(node.value)
     index = state.visit(node.slice)
-    if isinstance(value, tensor | tuple):
-        return normalize(value[index])
+    if isinstance(value, tensor):
+        try:
+            return normalize(value[index])
+        except TypeError as error:
+            raise hints.subscript(ast.unparse(node.value), value, error) from None
+    if isinstance(value, tuple):
+        return _item(node, value, index)
     if isinstance(value, composite):
         return method_result(state, node, value, "__getitem__", index)
-    return normalize(unwrap(value)[unwrap(index)])
+    return _item(node, unwrap(value), unwrap(index))
+
+
+def _item(node: ast.Subscript, value: Any, index: object) -> object:
+    try:
+        return normalize(value[index])
+    except IndexError as error:
+        raise hints.item(ast.unparse(node.value), value, unwrap(index), error) from None
 
 
 def visit_attribute(state: State, node: ast.Attribute) -> object:
@@ -175,7 +187,7 @@ def visit_attribute(state: State, node: ast.Attribute) -> object:
 def _unknown(node: ast.Attribute, value: object, error: AttributeError) -> AttributeError:
     """Return the error for an attribute that a value does not have, with the nearest that it has."""
     owner = ast.unparse(node.value)
-    near = suggestion(node.attr, dir(value), f"{owner}.")
+    near = hints.attribute(owner, value, node.attr)
     if isinstance(value, ModuleType):
         return AttributeError(f"{owner} ({value.__name__}) has no {node.attr!r}{near}")
     if isinstance(value, tensor):
@@ -219,7 +231,8 @@ def _text(state: State, node: ast.expr) -> str:
         raise state.unsupported(
             node.value,
             "Cannot evaluate f-string containing non-constexpr conversion values, found "
-            f"conversion of type {describe(value)}",
+            f'conversion of type {describe(value)}; tl.device_print("prefix: ", x) prints values of '
+            "the running program",
         )
     value = unwrap(value)
     convert = _CONVERSIONS.get(node.conversion)
@@ -241,7 +254,11 @@ def visit_listcomp(state: State, node: ast.ListComp) -> tuple:
     (generator,) = node.generators
     values = normalize(unwrap(state.visit(generator.iter)))
     if not isinstance(values, tuple):
-        raise state.unsupported(node, "only tuple comprehensions are supported")
+        raise state.unsupported(
+            node,
+            f"only tuple comprehensions are supported, but this is over {describe(values)}; write the "
+            "items as a tuple, or use a loop over tl.static_range",
+        )
     results = []
     with state.inner_scope():
         for value in values.values:
@@ -280,8 +297,9 @@ def operate(
     """
     function = _OPERATORS.get(kind)
     if function is None:
+        hint = " Write tl.dot(a, b)." if kind is ast.MatMult else ""
         raise state.unsupported(
-            node, f"AST operator '{kind.__name__}' is not (currently) implemented."
+            node, f"AST operator '{kind.__name__}' is not (currently) implemented.{hint}"
         )
     first, second = unwrap(left), unwrap(right)
     for value, other, name in ((first, right, "__{}__"), (second, left, "__r{}__")):
@@ -333,7 +351,8 @@ def _comparisons(state: State, node: ast.Compare) -> Iterator[object]:
         elif isinstance(kind, ast.In | ast.NotIn):
             raise state.unsupported(
                 node,
-                f"AST comparison operator '{type(kind).__name__}' is not (currently) implemented.",
+                f"AST comparison operator '{type(kind).__name__}' is not (currently) implemented. "
+                "Compare with == and join by `or`.",
             )
         else:
             yield operate(state, node, type(kind), left, right)

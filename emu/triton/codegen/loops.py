@@ -11,7 +11,7 @@ from emu.tile.ops import Code
 from emu.triton.codegen.blocks import visit_block
 from emu.triton.codegen.expressions import condition_of, static_truth
 from emu.triton.codegen.frame import assigned_names
-from emu.triton.codegen.ranges import bounds_of, loop_name, unrolled
+from emu.triton.codegen.ranges import ELSE, bounds_of, loop_name, unrolled
 from emu.triton.codegen.state import State
 from emu.triton.codegen.values import (
     Mismatch,
@@ -104,7 +104,7 @@ def visit_for(state: State, node: ast.For) -> None:
 def visit_while(state: State, node: ast.While) -> None:
     """Append a loop."""
     if node.orelse:
-        raise state.unsupported(node.orelse[0], "`else` of a loop is not supported")
+        raise state.unsupported(node.orelse[0], ELSE)
 
     if any(isinstance(n, ast.NamedExpr) for n in ast.walk(node.test)):
         raise state.unsupported(node.test, "the condition of a `while` cannot assign variables")
@@ -228,11 +228,21 @@ class _Known(Exception):
         self.value = value
 
 
+def _first_value(name: str, now: tensor) -> str:
+    """Return what to write before a loop, so that a variable has its later type from the start."""
+    if now.dtype.is_ptr():
+        return ""
+    if now.type.is_block():
+        return f" Before the loop write {name} = tl.zeros({list(now.extents)}, tl.{now.dtype.codegen_name()})."
+    return f" Before the loop write {name} = tl.full([], 0, tl.{now.dtype.codegen_name()})."
+
+
 def _changed(name: str, before: object, now: object) -> str:
     if is_tensor(before) and is_tensor(now):
         return (
             f"Loop-carried variable {name} has initial type {describe(before)} but is re-assigned to "
             f"{describe(now)} in loop! Please make sure that the type stays consistent."
+            f"{_first_value(name, now)}"
         )
     return f"Loop carried variable {name} changed type, was {describe(before)} but is now {describe(now)}"
 

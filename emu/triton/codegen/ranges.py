@@ -20,6 +20,8 @@ from emu.triton.codegen.values import (
 )
 from emu.triton.language.promotion import integer_promote
 
+ELSE = "`else` of a loop is not supported; as no loop has `break`, write the statements behind the loop"
+
 
 def loop_name(state: State, node: ast.For) -> str:
     """Return the name of a loop's variable.
@@ -40,10 +42,12 @@ def _iterator(
     function = unwrap(state.visit(call.func)) if isinstance(call, ast.Call) else None
     if function not in (range, language.range, language.static_range):
         raise state.unsupported(
-            node.iter, "Only `range` and `static_range` iterators are currently supported"
+            node.iter,
+            "Only `range` and `static_range` iterators are currently supported; a tuple's items are "
+            "xs[i] for i in tl.static_range(len(xs)), and a tensor is computed as a whole",
         )
     if node.orelse:
-        raise state.unsupported(node.orelse[0], "`else` of a loop is not supported")
+        raise state.unsupported(node.orelse[0], ELSE)
     assert isinstance(call, ast.Call)
     arguments = arguments_of(state, call.args)
     return function, arguments, {str(k.arg): state.visit(k.value) for k in call.keywords}

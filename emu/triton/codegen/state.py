@@ -6,13 +6,14 @@ import ast
 import builtins
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from types import ModuleType, TracebackType
 from typing import Any, TypeAlias, TypeVar
 
 from emu.tile.ir import Builder
 from emu.triton import knobs
 from emu.triton.assertions import Operands, operands_of
+from emu.triton.codegen import hints
 from emu.triton.codegen.builtins import BUILTINS
 from emu.triton.codegen.errors import (
     CompilationError,
@@ -30,7 +31,6 @@ from emu.triton.codegen.values import (
 )
 from emu.triton.language.context import current
 from emu.triton.source import JITCallable
-from emu.triton.suggestions import suggestion
 
 E = TypeVar("E", bound=CompilationError)
 
@@ -52,6 +52,9 @@ class State:
         frame: The function whose body is being visited.
         call_node: The innermost call that is being visited; None outside of calls.
         call: Calls a function of any kind at a node, with arguments and keywords.
+        in_place: Whether every function is emitted in place, as in functions that combine elements.
+        calls: How often each function has been called.
+        functions: Those that are emitted once, by function, types and constants; ``None`` for one that cannot be.
     """
 
     call: Callable[[ast.AST, object, list[object], dict[str, object]], object]
@@ -62,6 +65,9 @@ class State:
         self.builder = builder
         self.frame = frame
         self.call_node: ast.AST | None = None
+        self.in_place = False
+        self.calls: dict[JITCallable, int] = {}
+        self.functions: dict[Hashable, object] = {}
         self._visitors = visitors
         self._watched: dict[ast.AST, object] | None = None  # nodes whose values an assertion shows
 
@@ -186,12 +192,13 @@ class State:
             return found
         why = self.frame.lost.get(name)
         hint = f": it is assigned only inside {why}, and was not defined before" if why else ""
-        if hasattr(builtins, name):
-            hint = ": of Python's builtins kernels have " + ", ".join(sorted(BUILTINS))
         if name == "breakpoint":
             hint = f"; {INTERPRET}"
         if not hint:
-            hint = suggestion(name, (*self.frame.scope, *self.frame.outer, *BUILTINS))
+            known = (*self.frame.scope, *self.frame.outer, *BUILTINS)
+            hint = hints.unknown_name(name, known, self.frame.outer)
+        if hasattr(builtins, name) and name != "breakpoint":
+            hint += "; of Python's builtins kernels have " + ", ".join(sorted(BUILTINS))
         raise NameError(f"{name} is not defined{hint}")
 
     def set(self, name: str, value: object) -> None:
@@ -213,6 +220,9 @@ class State:
             return value
         if self.frame.defaults or knobs.compilation.allow_non_constexpr_globals:
             return normalize(value)
+        hint = ""
+        if hints.has_source(value):
+            hint = ": decorate it with @triton.jit, or with @triton.constexpr_function if it takes constants"
         raise NameError(
             f"Cannot access global variable {name} from within @jit'ed function. Triton kernels can "
             "only access global variables that are instantiated as constexpr "
@@ -220,7 +230,7 @@ class State:
             f"a variable as constexpr (`{name}: triton.language.constexpr = 42`), which is not "
             "supported. Alternatively, set the environment variable "
             "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS=1. "
-            f"It is of type {type(value).__name__}"
+            f"It is of type {type(value).__name__}{hint}"
         )
 
 

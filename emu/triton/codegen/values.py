@@ -105,7 +105,7 @@ def is_same(first: object, second: object) -> bool:
             is_same(a, b) for a, b in zip(first.values, second.values, strict=True)
         )
     if isinstance(first, composite) and isinstance(second, composite):
-        return type(first) is type(second) and all(
+        return first.type.is_like(second.type) and all(
             is_same(a, b) for a, b in zip(first.parts(), second.parts(), strict=True)
         )
     if isinstance(first, tensor | tuple | composite) or isinstance(
@@ -154,7 +154,10 @@ def common_type(first: base_type, second: base_type) -> base_type:
 def _common_composite(first: composite_type, second: composite_type) -> composite_type:
     """Return the type of both; what is known in one must be the same in the other."""
     if not first.is_like(second):
-        raise Mismatch(f"{first} and {second}")
+        joined = first.joined(second)
+        if joined is None:
+            raise Mismatch(f"{first} and {second}")
+        return joined
     types = []
     for a, b, known in zip(first.types, second.types, first.known, strict=True):
         if known and a != b:
@@ -180,16 +183,19 @@ def fit(value: object, type_: base_type) -> object:
         return tuple(items, type_)
     if isinstance(value, composite) and isinstance(type_, composite_type):
         if not type_.is_like(value.type):
-            raise Mismatch(f"{describe(value)} and {type_}")
+            made = value.of_type(type_)
+            if made is None:
+                raise Mismatch(f"{describe(value)} and {type_}")
+            return made
         return value.with_parts(
             [fit(v, t) for v, t in zip(value.parts(), type_.types, strict=True)]
         )
     if type_of(value) == type_:
         return value
     if is_number(value) and isinstance(type_, dtype):
-        made = to_tensor(value)
-        if made.type == type_:
-            return made
+        number = to_tensor(value)
+        if number.type == type_:
+            return number
     raise Mismatch(f"{describe(value)} and {type_}")
 
 

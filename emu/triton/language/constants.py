@@ -34,6 +34,10 @@ class composite(base_value):
         """Return a value of the same class that consists of others."""
         raise NotImplementedError
 
+    def of_type(self, type_: composite_type) -> composite | None:
+        """Return the value as one of a type that :meth:`composite_type.joined` gave; None if it cannot be."""
+        return None
+
 
 class composite_type(base_type):
     """Type of a :class:`composite`.
@@ -53,6 +57,10 @@ class composite_type(base_type):
     def is_like(self, other: composite_type) -> bool:
         """Return whether values of both types are of one class."""
         raise NotImplementedError
+
+    def joined(self, other: composite_type) -> composite_type | None:
+        """Return a type that values of either type can be given where these are not alike; None: there is none."""
+        return None
 
     def make(self, parts: Sequence[Any]) -> Any:
         """Return a value of the class that consists of these parts."""

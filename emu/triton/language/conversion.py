@@ -14,7 +14,7 @@ from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder
 from emu.triton.language.promotion import scalar_dtype
 from emu.triton.language.small_floats import ENCODINGS, code_of, decode, encode
-from emu.triton.language.types import dtype, float32, int1, int8, int64, pointer_type
+from emu.triton.language.types import dtype, float32, int1, int8, int64, pointer_type, shown_dtype
 from emu.triton.language.values import Scalar, TensorLike, member, tensor
 
 _ROUNDINGS = (None, "rtne", "rtz")
@@ -120,7 +120,7 @@ def cast(
     x = to_tensor(input)
     to = unwrap(dtype)
     if not isinstance(to, _dtype):
-        raise TypeError(f"dtype must be a dtype of triton.language, but got {to!r}")
+        raise TypeError(f"dtype must be a dtype of triton.language, but got {shown_dtype(to)}")
     if unwrap(bitcast):
         return bitcast_to(x, to)
     return cast_to(x, to, unwrap(fp_downcast_rounding))
@@ -197,6 +197,8 @@ def _check_conversion(source: dtype, to: dtype) -> None:
         fits = standard and (to.is_int() or to.is_floating())
     if not fits:
         hint = "; go by way of float32" if source.is_fp8() or to.is_fp8() else ""
+        if source.is_ptr():
+            hint = "; a pointer is an address, and tl.load(pointer) what is there"
         raise TypeError(f"cannot cast {source!r} to {to!r}{hint}")
 
 

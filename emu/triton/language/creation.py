@@ -6,7 +6,7 @@ from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder
 from emu.triton.language.conversion import cast_to, is_number, literal
 from emu.triton.language.shapes import checked_shape, item, wrapped
-from emu.triton.language.types import block_type, int32
+from emu.triton.language.types import block_type, int32, shown_dtype
 from emu.triton.language.types import dtype as _dtype
 from emu.triton.language.values import ShapeLike, TensorLike, tensor
 
@@ -50,7 +50,8 @@ def arange(start: ConstexprLike[int], end: ConstexprLike[int]) -> tensor:
     first, behind = unwrap(start), unwrap(end)
     for name, value in (("start", first), ("end", behind)):
         if not isinstance(value, int):
-            hint = "; declare it `NAME: tl.constexpr` and mask what is too many"
+            given = (value.handle.name if isinstance(value, tensor) else "") or "NAME"
+            hint = f"; declare it `{given}: tl.constexpr` and mask what is too many"
             got = f"the run-time value {value}" if isinstance(value, tensor) else repr(value)
             raise TypeError(
                 f"{name} of arange must be an int known at compile time, but got {got}{hint}"
@@ -78,7 +79,7 @@ def full(shape: ShapeLike, value: TensorLike, dtype: ConstexprLike[_dtype]) -> t
     """
     extents, to = checked_shape(shape), unwrap(dtype)
     if not isinstance(to, _dtype):
-        raise TypeError(f"dtype must be a dtype of triton.language, but got {to!r}")
+        raise TypeError(f"dtype must be a dtype of triton.language, but got {shown_dtype(to)}")
     if isinstance(value, tensor):
         single = cast_to(item(value), to)
     else:

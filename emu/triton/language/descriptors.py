@@ -15,13 +15,20 @@ from typing import Any
 from emu.tile.ops import Rmw
 from emu.triton.language import blocks, memory
 from emu.triton.language.arithmetic import where
-from emu.triton.language.constants import ConstexprLike, base_type, composite, unwrap
+from emu.triton.language.constants import (
+    ConstexprLike,
+    base_type,
+    composite,
+    composite_type,
+    unwrap,
+)
 from emu.triton.language.conversion import bitcast_to, constant, to_tensor
 from emu.triton.language.types import (
     SPELLINGS,
     block_type,
     dtype,
     float32,
+    int1,
     int16,
     int32,
     int64,
@@ -34,6 +41,7 @@ from emu.triton.language.values import TensorLike, tensor, tuple
 
 MAX_RANK = 5
 PADDINGS = ("zero", "nan")
+CHOSEN = "chosen"
 ROW_BYTES = 16
 """Bytes that the last axis of a block has at least, as the hardware requires."""
 
@@ -47,7 +55,8 @@ class tensor_descriptor_base_type(blocks.stored_type):
 
     Attributes:
         block_type: Type of the blocks that it loads.
-        padding: ``"zero"`` or ``"nan"``, what elements outside of the tensor are read as.
+        padding: ``"zero"`` or ``"nan"``, what elements outside of the tensor are read as; ``"chosen"`` of a variable
+            that is one of several descriptors: a part of the value says whether it is NaN.
         rounds: Whether loads round fp32 to the 10 bits of fraction that TF32 has.
     """
 
@@ -66,12 +75,23 @@ class tensor_descriptor_base_type(blocks.stored_type):
         axes = range(self.rank)
         base: dict[str, base_type] = {"base": pointer_type(self.block_type.element_ty)}
         shape = {f"shape.{axis}": int32 for axis in axes}
-        return base | shape | {f"strides.{axis}": int64 for axis in axes}
+        strides: dict[str, base_type] = {f"strides.{axis}": int64 for axis in axes}
+        chosen: dict[str, base_type] = {"padding": int1} if self.padding == CHOSEN else {}
+        return base | shape | strides | chosen
 
     def make(self, parts: Sequence[Any]) -> tensor_descriptor:
         """Return the descriptor that consists of a pointer, extents and strides."""
         base, *numbers = parts
-        return tensor_descriptor(base, numbers[: self.rank], numbers[self.rank :], self)
+        pads_nan = numbers.pop() if self.padding == CHOSEN else None
+        shape, strides = numbers[: self.rank], numbers[self.rank :]
+        return tensor_descriptor(base, shape, strides, self, pads_nan)
+
+    def joined(self, other: composite_type) -> composite_type | None:
+        """Return the type of a variable that is a descriptor of either padding."""
+        if not isinstance(other, tensor_descriptor_base_type):
+            return None
+        mine, theirs = (type(t)(t.block_type, CHOSEN, t.rounds) for t in (self, other))
+        return mine if mine == theirs else None
 
     def mangle(self) -> str:
         """Return a name of a few letters."""
@@ -139,6 +159,7 @@ class tensor_descriptor(tensor_descriptor_base):
     Attributes:
         shape: Extents of the tensor, scalars of int32.
         strides: Its strides in elements, scalars of int64; the last is 1.
+        pads_nan: Whether elements outside are NaN, where that is chosen while the program runs; else None.
     """
 
     def __init__(
@@ -147,14 +168,24 @@ class tensor_descriptor(tensor_descriptor_base):
         shape: Sequence[tensor],
         strides: Sequence[tensor],
         type: tensor_descriptor_base_type,
+        pads_nan: tensor | None = None,
     ) -> None:
         super().__init__(handle, type)
+        self.pads_nan = pads_nan
         self.shape = tuple(shape)
         self.strides = tuple(strides)
 
     def parts(self) -> list[Any]:
         """Return the pointer, the extents and the strides."""
-        return [self.base, *self.shape.values, *self.strides.values]
+        chosen = [] if self.pads_nan is None else [self.pads_nan]
+        return [self.base, *self.shape.values, *self.strides.values, *chosen]
+
+    def of_type(self, type_: composite_type) -> tensor_descriptor | None:
+        """Return the descriptor as a variable that may have another padding; None if that is not the type."""
+        if self.type.joined(type_) != type_ or self.pads_nan is not None:
+            return None
+        made: tensor_descriptor = type_.make([*self.parts(), to_tensor(self.type.padding == "nan")])
+        return made
 
     def with_parts(self, parts: Sequence[Any]) -> tensor_descriptor:
         """Return a descriptor of the same type that consists of others."""
@@ -313,6 +344,9 @@ class tensor_descriptor(tensor_descriptor_base):
         other = None
         if inside is not None and self.type.padding == "nan":
             other = constant(float("nan"), self.dtype)
+        elif inside is not None and self.pads_nan is not None:
+            nan, zero = (constant(x, self.dtype) for x in (float("nan"), 0.0))
+            other = where(self.pads_nan, nan, zero)
         found = memory.load(at, inside, other)
         return _rounded_to_tf32(found) if self.type.rounds else found
 

@@ -52,7 +52,9 @@ def _check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
 def _pointer(x: object, what: str) -> tensor:
     if not isinstance(x, tensor) or not x.dtype.is_ptr():
         got = str(x) if isinstance(x, tensor) else repr(unwrap(x))
-        hint = "; a descriptor has methods for this" if hasattr(x, "block_shape") else ""
+        hint = "; an array or a tensor that is passed to a kernel becomes a pointer, pointer + offsets too"
+        if hasattr(x, "block_shape"):
+            hint = "; a descriptor has methods for this"
         raise TypeError(f"{what} needs a pointer or a tensor of pointers, but got {got}{hint}")
     return x
 
@@ -82,7 +84,8 @@ def _check_scalars(pointer: tensor, what: str, **others: tensor | None) -> None:
     for name, other in others.items():
         if other is not None and other.extents:
             raise ValueError(
-                f"{name} of {what} must be a scalar where the pointer is one, but got {other}"
+                f"{name} of {what} must be a scalar where the pointer is one, but got {other}; "
+                "pointer + tl.arange(...) is a tensor of pointers"
             )
 
 

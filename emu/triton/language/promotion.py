@@ -39,7 +39,12 @@ def scalar_dtype(value: object) -> dtype:
         size = abs(value)
         normal = _SMALLEST_F32 <= size <= _LARGEST_F32
         return float32 if normal or size == 0 or not math.isfinite(size) else float64
-    raise TypeError(f"cannot convert {value!r} of type {type(value).__name__} to a tensor")
+    hint = ""
+    if hasattr(value, "__array__"):
+        hint = "; an array is no value of a kernel: pass it as an argument, or compute it with tl.arange"
+    raise TypeError(
+        f"cannot convert {value!r:.200} of type {type(value).__name__} to a tensor{hint}"
+    )
 
 
 def integer_promote(a: dtype, b: dtype) -> dtype:

@@ -70,9 +70,14 @@ def common_shape(shapes: Sequence[Shape]) -> Shape:
                 common[i] = extent
             elif extent not in (1, common[i]):
                 said = " and ".join(str(s) for s in shapes)
+                hint = (
+                    ""
+                    if len(set(map(len, shapes))) == 1
+                    else "; x[:, None] or x[None, :] gives a tensor another axis"
+                )
                 raise ValueError(
                     f"cannot broadcast tensors of shapes {said} to one shape: extents {common[i]} and "
-                    f"{extent} of axis {i} differ, and neither is 1"
+                    f"{extent} of axis {i} differ, and neither is 1{hint}"
                 )
     return builtins.tuple(common)
 

@@ -375,6 +375,21 @@ class slice_type(dtype):
         self.primitive_bitwidth = self.itemsize = 0
 
 
+def _name_of(value: object) -> str:
+    """Return the name of a parameter or variable, where it is known."""
+    return getattr(getattr(value, "handle", None), "name", "") or "NAME"
+
+
+def shown_dtype(given: object) -> str:
+    """Return what was given for a dtype, with the language's dtype that was probably meant."""
+    given_name = given if isinstance(given, str) else getattr(given, "__name__", str(given))
+    name = given_name.rpartition(".")[2]
+    name = {"float": "float32", "int": "int32", "bool": "int1", "half": "float16"}.get(name, name)
+    known = {dtype(format_.name).codegen_name() for format_ in formats.FORMATS}
+    text = repr(given) if isinstance(given, str) else given_name
+    return f"{text}; write tl.{name}" if name in known else text
+
+
 def validate_block_shape(shape: Sequence[int]) -> int:
     """Return the number of elements of a tensor of that shape.
 
@@ -386,7 +401,8 @@ def validate_block_shape(shape: Sequence[int]) -> int:
         if not isinstance(extent, int) or isinstance(extent, bool):
             raise TypeError(
                 f"extent {i} of shape {tuple(shape)} must be an int that is known at compile time, "
-                f"but got {extent!r} of type {type(extent).__name__}"
+                f"but got {extent!r} of type {type(extent).__name__}; declare it "
+                f"`{_name_of(extent)}: tl.constexpr`"
             )
         if extent <= 0 or extent & (extent - 1):
             error = ValueError(f"Shape element {i} must be a power of 2")

@@ -93,7 +93,9 @@ def undefined(x, n):
 
 
 @case(
-    CompilationError, "sum is not defined: of Python's builtins kernels have abs, bool, ", "sum(("
+    CompilationError,
+    "write tl.sum(x, axis); of Python's builtins kernels have abs, bool, ",
+    "sum((",
 )
 def other_builtin(x, n):
     tl.store(x, sum((1, 2)))
@@ -513,7 +515,7 @@ def test_an_error_in_a_called_function_shows_the_chain_of_calls():
         f"{__file__}:{second + 2}:12: in inner, at 3:11:",
         "    return c @ b",
         "           ^",
-        "AST operator 'MatMult' is not (currently) implemented.",
+        "AST operator 'MatMult' is not (currently) implemented. Write tl.dot(a, b).",
     ]
     cause = error.__cause__
     assert type(error) is CompilationError

@@ -239,7 +239,7 @@ def test_loops_and_branches_carry_descriptors(backend: str) -> None:
 def _mixed(x_ptr, y_ptr, n, B: tl.constexpr):
     made = tl.make_tensor_descriptor(x_ptr, [n], [1], [B])
     if n > 3:
-        made = tl.make_tensor_descriptor(x_ptr, [n], [1], [B], padding_option="nan")
+        made = tl.make_tensor_descriptor(x_ptr, [n], [1], [2 * B], padding_option="nan")
     tl.store(y_ptr + tl.arange(0, B), made.load([0]))
 
 
@@ -414,3 +414,48 @@ def test_nothing_is_stored_through_a_const_pointer() -> None:
 
     with pytest.raises(TypeError, match="Cannot store to a constant pointer"):
         emit(store)
+
+
+@triton.jit
+def either_padding(x_ptr, out_ptr, n, which, HOW: tl.constexpr):
+    zeros = tl.make_tensor_descriptor(x_ptr, [n], [1], [16])
+    nans = tl.make_tensor_descriptor(x_ptr, [n], [1], [16], padding_option="nan")
+    if HOW == "if":
+        if which > 0:  # noqa: SIM108 - the branch is what is tested
+            d = nans
+        else:
+            d = zeros
+    elif HOW == "ternary":
+        d = zeros if which <= 0 else nans
+    elif HOW == "call":
+        d = chosen(zeros, nans, which)
+    else:
+        d = zeros
+        if which > 0:
+            d = nans
+            if which > 1:
+                d = zeros
+    for _ in range(2):
+        tl.store(out_ptr + tl.arange(0, 16), d.load([0]))
+        if which > 5:
+            d = zeros
+
+
+@triton.jit
+def chosen(zeros, nans, which):
+    if which > 0:
+        return nans
+    return zeros
+
+
+@pytest.mark.parametrize("how", ["if", "ternary", "call", "nested"])
+@pytest.mark.parametrize("options", [{}, {"backend": "reference"}, {"interpret": True}])
+def test_a_variable_may_be_a_descriptor_of_either_padding(
+    how: str, options: dict[str, Any]
+) -> None:
+    x = np.arange(1, 17, dtype=np.float32)
+    for which in (0, 1):
+        out = np.zeros(16, np.float32)
+        either_padding[(1,)](x, out, 10, which, how, **options)
+        np.testing.assert_array_equal(out[:10], x[:10])
+        np.testing.assert_array_equal(out[10:], np.full(6, np.nan if which else 0, np.float32))

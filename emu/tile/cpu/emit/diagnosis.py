@@ -25,11 +25,14 @@ class Diagnosis:
     Args:
         programs: Registers (i32) of the program's numbers x, y, z.
         table: Address of the call table.
+        before: Collector of the functions that were emitted before; the numbers go on.
     """
 
-    def __init__(self, programs: list[Register], table: IrPointer) -> None:
-        self.asserts: list[Assert] = []
-        self.prints: list[Print | FailedAssert] = []
+    def __init__(
+        self, programs: list[Register], table: IrPointer, before: Diagnosis | None = None
+    ) -> None:
+        self.asserts: list[Assert] = [] if before is None else before.asserts
+        self.prints: list[Print | FailedAssert] = [] if before is None else before.prints
         self._programs = programs
         self._table = table
 

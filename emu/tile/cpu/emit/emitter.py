@@ -8,8 +8,10 @@ written straight into the slot if nothing reads the old value any more (``plan.r
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+from llvmlite import ir
 
 from emu.tile import ops
 from emu.tile.cpu.emit import byte_products, memory, product_loops, products
@@ -34,7 +36,7 @@ from emu.tile.ops import Code
 from emu.tile.types import DTYPES, DType, element_of
 
 _I64 = DTYPES["i64"]
-_BORDERS = frozenset({Code.FOR, Code.WHILE, Code.IF, Code.PRINT, Code.BARRIER})
+_BORDERS = frozenset({Code.FOR, Code.WHILE, Code.IF, Code.PRINT, Code.BARRIER, Code.CALL})
 
 
 def _element(index: int) -> Point:
@@ -95,15 +97,22 @@ class Emitter:
         programs: Registers of the program's numbers and of the grid's extents (i32): x, y, z of each.
         diagnosis: What asserts and prints need.
         polls: What loops need.
+        callees: Functions of the module that are called, by name.
     """
 
     def __init__(
-        self, frame: Frame, programs: Sequence[Register], diagnosis: Diagnosis, polls: Polls
+        self,
+        frame: Frame,
+        programs: Sequence[Register],
+        diagnosis: Diagnosis,
+        polls: Polls,
+        callees: Mapping[str, ir.Function],
     ) -> None:
         self._frame = frame
         self._programs = programs
         self._diagnosis = diagnosis
         self._polls = polls
+        self._callees = callees
 
     def region(self, region: Region, slots: Sequence[Slot] = ()) -> None:
         """Emit a region; leave what its terminator yields in the slots."""
@@ -280,8 +289,39 @@ class Emitter:
             self._while(operation)
         elif code is Code.IF:
             self._if(operation)
+        elif code is Code.CALL:
+            self._call(operation)
         elif code is Code.PRINT:
             self._diagnosis.print(self._frame, operation)
+
+    def _call(self, operation: Operation) -> None:
+        """Call a function of the module; end the program if an assert fails in it, or it is told to stop."""
+        frame, callee = self._frame, self._callees[operation.attributes["callee"]]
+        types = [element_of(v.type) for v in operation.operands]
+        given = [
+            r.to_memory(frame.builder, type_, frame.scalar(value))
+            for type_, value in zip(types, operation.operands, strict=True)
+        ]
+        places = [frame.variable(r.memory_type(element_of(v.type))) for v in operation.results]
+        around = [*self._programs, frame.scratch_root, self._polls.table]
+        status = frame.builder.call(callee, [*given, *around, *places])
+        stop, after = frame.block("stop"), frame.block("after")
+        frame.builder.cbranch(
+            frame.builder.icmp_signed("!=", status, r.number(r.I64, 0)), stop, after
+        )
+        ir.IRBuilder(stop).ret(status)
+        frame.start_block(after)
+        for result, address in zip(operation.results, places, strict=True):
+            type_ = element_of(result.type)
+            loaded = frame.builder.load(address, typ=r.memory_type(type_))
+            frame.set_scalar(result, r.from_memory(frame.builder, type_, loaded))
+
+    def give_back(self, places: Sequence[IrPointer], terminator: Operation) -> None:
+        """Write what a function returns to where its caller wants it."""
+        frame = self._frame
+        for address, value in zip(places, terminator.operands, strict=True):
+            register = r.to_memory(frame.builder, element_of(value.type), frame.scalar(value))
+            frame.builder.store(register, address)
 
     def _open_slots(self, arguments: Sequence[Value], initial: Sequence[Value]) -> list[Slot]:
         slots = [Slot(self._frame, argument, argument) for argument in arguments]

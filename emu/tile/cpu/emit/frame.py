@@ -26,7 +26,9 @@ class Frame:
         builder: Where code that stands in no loop of its own goes.
         analysis: Of the kernel's body.
         options: As given.
-        scratch: Layout of the program's own memory.
+        scratch: Layout of the function's own memory.
+        scratch_base: Its address, behind that of the functions that were emitted before.
+        scratch_root: Address of the memory of all functions.
         memories: Where values lie that have memory.
         beyond: Of values with memory: the bounds beyond which all lanes are the same.
     """
@@ -39,6 +41,7 @@ class Frame:
         self.options = options
         self.scratch = Scratch()
         self.scratch_base: IrPointer | None = None
+        self.scratch_root: IrPointer | None = None
         self.memories: dict[Value, Memory] = {}
         self.beyond: dict[Value, set[Bound]] = {}
         self._places: dict[Value, tuple[int, int]] = {}

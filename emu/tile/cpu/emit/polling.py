@@ -124,18 +124,19 @@ class Polls:
     Args:
         table: Register with the address of the call table.
         tick: The function of :func:`emit_tick`.
+        before: Collector of the functions that were emitted before; the numbers go on.
     """
 
-    def __init__(self, table: IrPointer, tick: ir.Function) -> None:
-        self.loops: list[Loop] = []
-        self._table = table
+    def __init__(self, table: IrPointer, tick: ir.Function, before: Polls | None = None) -> None:
+        self.loops: list[Loop] = [] if before is None else before.loops
+        self.table = table
         self._tick = tick
 
     def begin(self, frame: Frame, operation: Operation) -> LoopPoll:
         """Emit the code before a loop."""
         waits = _waited_for(operation)
         record = frame.entry.alloca(r.I64, call.PAIRS + 2 * len(waits))
-        poll = LoopPoll(frame, operation, self._table, self._tick, record, waits)
+        poll = LoopPoll(frame, operation, self.table, self._tick, record, waits)
         self.loops.append(poll.loop)
         poll.number = len(self.loops)
         return poll

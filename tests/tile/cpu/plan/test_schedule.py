@@ -58,7 +58,7 @@ def emit(module: Module):
     with deep():
         module = simplify(copy.deepcopy(module))
         CarryOffsets().apply(module)
-        compiling._emit(module.kernel, Options())
+        compiling._emit(module, Options())
 
 
 def emit_all():
