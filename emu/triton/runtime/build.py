@@ -35,7 +35,7 @@ from emu.triton.runtime.stores import stored_arguments
 from emu.triton.source import JITCallable
 
 if TYPE_CHECKING:
-    from emu.tile.passes.check_bounds import Access
+    from emu.triton.runtime.instrumented import Sites
 
 __all__ = [
     "Build",
@@ -61,7 +61,7 @@ class Request:
         backend: Name of the backend, ``"cpu"`` or ``"reference"`` unless others are registered.
         contract: Whether ``a * b + c`` may be rounded once.
         sanitize: Whether, with ``debug``, integers that wrap around are errors.
-        check: What the kernel checks as it runs: None, or one of ``checks.bounds.MODES``.
+        check: What the kernel checks as it runs: None, or one of ``check_modes.MODES``.
         input_precision: Default of ``dot`` where operands of fp32 are rounded as a kernel says; None where they
             are not.
     """
@@ -173,7 +173,7 @@ class Build:
         stores: For each argument of the executable, whether it may be written through.
         from_disk: Whether another process had compiled it.
         times: How long that took; of one from disk, the first is the time of loading.
-        accesses: Accesses that a checked kernel reports by number.
+        sites: What a kernel with checks may report, by number; None without checks.
     """
 
     def __init__(
@@ -182,14 +182,14 @@ class Build:
         executable: Executable,
         stores: list[bool],
         from_disk: bool,
-        accesses: tuple[Access, ...] = (),
+        sites: Sites | None = None,
     ) -> None:
         self.times = CompileTimes(0, [], 0)
         self.request = request
         self.executable = executable
         self.stores = stores
         self.from_disk = from_disk
-        self.accesses = accesses
+        self.sites = sites
 
     @functools.cached_property
     def texts(self) -> Mapping[str, str]:
@@ -221,9 +221,8 @@ def build(request: Request) -> Build:
         begin = time.perf_counter_ns()
         kept: dict[str, object] = {"stores": made.stores}
         if request.check is not None:
-            from emu.triton.runtime import bounds
-
-            kept["accesses"] = bounds.to_json(made.accesses)
+            assert made.sites is not None
+            kept["sites"] = made.sites.to_json()
         cache.save(digest, kept, backend.to_bytes(made.executable))
         made.times = dataclasses.replace(made.times, store_results=_microseconds(begin))
         return made
@@ -240,27 +239,27 @@ def _load(request: Request, digest: str) -> Build | None:
         return None
     facts, code = entry
     executable = backends.find(request.backend).from_bytes(code)
-    accesses: tuple[Access, ...] = ()
+    sites = None
     if request.check is not None:
-        from emu.triton.runtime import bounds
+        from emu.triton.runtime.instrumented import Sites
 
-        accesses = bounds.from_json(facts["accesses"])
-    return Build(request, executable, facts["stores"], from_disk=True, accesses=accesses)
+        sites = Sites.from_json(facts["sites"])
+    return Build(request, executable, facts["stores"], from_disk=True, sites=sites)
 
 
 def _compile(request: Request) -> Build:
     begin = time.perf_counter_ns()
     module = request.module()
     stores = stored_arguments(module)  # the compiler may rewrite the module
-    accesses: tuple[Access, ...] = ()
+    sites = None
     if request.check is not None:
-        from emu.triton.runtime import bounds
+        from emu.triton.runtime.instrumented import instrument
 
-        module, accesses = bounds.instrument(module, request.check)
+        module, sites = instrument(module, request.check)
     front_end = _microseconds(begin)
     begin = time.perf_counter_ns()
     executable = backends.find(request.backend).compile(module, request.contract)
-    made = Build(request, executable, stores, False, accesses)
+    made = Build(request, executable, stores, False, sites)
     made.times = CompileTimes(front_end, [(request.backend, _microseconds(begin))], 0)
     return made
 

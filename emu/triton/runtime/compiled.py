@@ -19,7 +19,7 @@ from emu.triton.runtime.driver import WARP_SIZE, driver
 from emu.triton.runtime.launcher import extents
 
 if TYPE_CHECKING:
-    from emu.triton.runtime.bounds import BoundsChecker
+    from emu.triton.runtime.instrumented import CheckedLauncher
 
 REGISTERS = 32
 SHARED_BYTES = 1024
@@ -264,9 +264,9 @@ def _make_run(build: Build, kernel: CompiledKernel, threads: int) -> Callable[..
     return run
 
 
-def _checker(build: Build) -> BoundsChecker:
+def _checker(build: Build) -> CheckedLauncher:
     """Return what launches a kernel with checks."""
-    from emu.triton.runtime.bounds import BoundsChecker
+    from emu.triton.runtime.instrumented import CheckedLauncher
 
     request, arguments = build.request, list[tuple[str, bool, tuple[int | str, ...]]]()
     for parameter in request.fn.params:
@@ -287,8 +287,8 @@ def _checker(build: Build) -> BoundsChecker:
             name = parameter.name + "".join(f"[{step}]" for step in steps if step != "base")
             is_pointer = isinstance(spelled, str) and spelled.startswith("*")
             arguments.append((name, is_pointer, (parameter.name, *steps)))
-    assert request.check is not None
-    return BoundsChecker(request.fn.__name__, request.check, build.accesses, arguments)
+    assert request.check is not None and build.sites is not None
+    return CheckedLauncher(request.fn.__name__, request.check, build.sites, arguments)
 
 
 def _run_checked(

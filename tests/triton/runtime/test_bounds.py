@@ -13,10 +13,7 @@ import pytest
 
 import emu.triton.language as tl
 from emu import triton
-from emu.tile.ir import Location
-from emu.tile.passes.check_bounds import Access
 from emu.triton import knobs
-from emu.triton.runtime.bounds import from_json, to_json
 
 BACKENDS = ("cpu", "reference")
 
@@ -252,12 +249,3 @@ def test_tuples_of_tensors_are_named_by_their_place() -> None:
     with pytest.raises(triton.OutOfBoundsError) as caught:
         of_tuple[(1,)]((x, y), 3, BLOCK=16, check="bounds")
     assert caught.value.accesses[0].argument == "pair[1]"
-
-
-def test_accesses_survive_json() -> None:
-    call = Location("a.py", 3, 5, "kernel")
-    accesses = (
-        Access("load", Location("b.py", 7, 2, "inner", call), 1, "f32", 4, (2, 4), True),
-        Access("atomic", None, None, "i32", 4, (), False),
-    )
-    assert from_json(to_json(accesses)) == accesses
