@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import importlib
+import importlib.util
 import json
 import os
 import re
@@ -43,12 +45,14 @@ def main(arguments: list[str] | None = None) -> int:
         tiles,
         torch_npu,
         triton,
+        triton_checked,
+        triton_library,
         waiting,
     )
     from rows.measure import Settings
     from rows.team import Teams
 
-    modules = (
+    modules: tuple[Any, ...] = (
         put,
         waiting,
         link,
@@ -60,6 +64,8 @@ def main(arguments: list[str] | None = None) -> int:
         quant,
         torch_npu,
         triton,
+        triton_library,
+        triton_checked,
         matmul,
         kernel_start,
         cuda,
@@ -68,6 +74,8 @@ def main(arguments: list[str] | None = None) -> int:
         sdy,
         sdy_execution,
     )
+    if importlib.util.find_spec("rows.triton_attention"):  # it comes from another branch
+        modules += (importlib.import_module("rows.triton_attention"),)
     rows = [row for module in modules for row in module.ROWS if _chosen(row.name, options.only)]
     if not rows:
         sys.stderr.write(f"no row matches {options.only!r}\n")

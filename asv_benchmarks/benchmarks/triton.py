@@ -1,6 +1,7 @@
 """Launches of Triton kernels, and what the tutorials' kernels take."""
 
 from rows import triton as rows
+from rows import triton_library
 
 try:
     import torch
@@ -54,4 +55,46 @@ class Product(_WithTorch):
         self.call()
 
     def time_product(self, dtype, blocks):
+        self.call()
+
+
+class Library(_WithTorch):
+    """Kernels of libraries, one thread, sizes reduced."""
+
+    params = (
+        [
+            "cross_entropy",
+            "rms_norm",
+            "rope",
+            "softmax",
+            "quantize_fp8",
+            "int8",
+            "topk",
+            "embedding",
+            "embedding_block",
+            "gemv",
+            "sort",
+            "scatter_add",
+            "histogram",
+            "cumsum",
+        ],
+    )
+    param_names = ("kernel",)
+
+    def setup(self, kernel):
+        super().setup()
+        arguments = {
+            "embedding": {"blocks": False},
+            "embedding_block": {"blocks": True},
+            "gemv": {"dtype": "float32"},
+            "sort": {"rows": 1024, "columns": 1024},
+            "scatter_add": {"dtype": "float32"},
+            "histogram": {"against": "bincount"},
+            "cumsum": {"rows": 1},
+        }.get(kernel, {})
+        make = getattr(triton_library, kernel.removesuffix("_block"))
+        self.call = make(True, **arguments).ours
+        self.call()
+
+    def time_kernel(self, kernel):
         self.call()

@@ -134,6 +134,27 @@ def _small_layer_norm() -> Call:
     return layer_norm(1, (x[:2], w, b))
 
 
+def _small_attention() -> Call:
+    import kernels_attention as kernels
+    import torch
+
+    q, k, v, out = (torch.rand(1, 128, 64) for _ in range(4))
+    return lambda: kernels.attention_forward[(2, 1)](
+        q,
+        k,
+        v,
+        out,
+        torch.empty(128),
+        0.125,
+        128,
+        D=64,
+        BLOCK_M=64,
+        BLOCK_N=64,
+        CAUSAL=False,
+        num_threads=1,
+    )
+
+
 SMALL: dict[str, Callable[[], Call]] = {
     "add": lambda: add(1, 1000),
     "softmax": lambda: softmax(1, matrix(8, 781)),
@@ -141,6 +162,8 @@ SMALL: dict[str, Callable[[], Call]] = {
     "matmul": lambda: matmul(1, case=products("float32", 64)),
 }
 """Launches, by name, that take next to no time once the kernel is there: for fresh processes."""
+LARGE: dict[str, Callable[[], Call]] = {"flash_attention": _small_attention}
+"""Launches of kernels that take longer to compile, likewise."""
 
 
 @contextlib.contextmanager
@@ -321,7 +344,7 @@ def _probe(folder: str, *names: str) -> dict[str, Any]:
     return found
 
 
-def _cold(settings: Settings, name: str) -> Outcome:
+def cold(settings: Settings, name: str) -> Outcome:
     """Time the first launch of a kernel with an empty cache, without the import of emu.triton."""
     if not torch_or_none():
         return Outcome(note=NO_TORCH)
@@ -397,9 +420,9 @@ for _short, _dtype in (("fp16", "float16"), ("bf16", "bfloat16")):
     ROWS += _each(f"matmul {_short} {SIZE}, 64x64x32", 40.0, _make, (1,))
 ROWS += [
     Bench("triton/launch of nothing, 4 tensors", "-", "us", Goal(at_most=10.0), _launch),
-    Bench("triton/cold compile of add", "-", "s", Goal(at_most=1.0), partial(_cold, name="add")),
+    Bench("triton/cold compile of add", "-", "s", Goal(at_most=1.0), partial(cold, name="add")),
     Bench(
-        "triton/cold compile of matmul", "-", "s", Goal(at_most=2.0), partial(_cold, name="matmul")
+        "triton/cold compile of matmul", "-", "s", Goal(at_most=2.0), partial(cold, name="matmul")
     ),
     Bench(
         "triton/import and first known kernel",

@@ -21,14 +21,14 @@ from emu import triton  # noqa: F401
 
 IMPORTED = time.perf_counter()
 
-from rows.triton import SMALL
+from rows.triton import LARGE, SMALL
 
 
 def main() -> None:
     launches: dict[str, float] = {}
     first = 0.0
     for name in sys.argv[1:]:
-        launch = SMALL[name]()
+        launch = (SMALL | LARGE)[name]()
         start = time.perf_counter()
         launch()
         launches[name] = time.perf_counter() - start

@@ -32,6 +32,7 @@ class _Kernels:
     def __init__(self, name: str) -> None:
         self.name = name
         self.by_kind: dict[str, Kernel] = {}
+        self.of_torch = _kernel_of_torch(name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel for the device of the arguments."""
@@ -40,11 +41,49 @@ class _Kernels:
         kind = next((tag.type for tag in tags if tag), "cpu")
         kernel = self.by_kind.get(kind)
         if kernel is None:
+            if self.of_torch is not None:
+                return self.of_torch(*args, **kwargs)
             raise NotImplementedError(
                 f"Could not run '{self.name}' with arguments from the '{kind.upper()}' backend: the "
                 f"script has kernels for {', '.join(sorted(self.by_kind))}"
             )
         return kernel(*args, **kwargs)
+
+
+def _kernel_of_torch(name: str) -> Kernel | None:
+    """Return the kernel that torch has for the CPU, which a script's will replace there.
+
+    A script that registers one for its device leaves the others' alone.
+    """
+    try:
+        kernel = torch.library.get_kernel(name, "CPU")
+    except (AttributeError, RuntimeError):  # an older torch; an operator of the script
+        return None
+    operator, _, overload = name.partition(".")
+    parameters = torch._C._get_schema(operator, overload).arguments
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        # Where C++ has a number in a tensor's place, a kernel in Python is given the number.
+        values = [
+            _as_tensor(value, args)
+            if isinstance(value, int | float | complex) and parameter.type.kind() == "TensorType"
+            else value
+            for value, parameter in zip(args, parameters, strict=False)
+        ]
+        return kernel.call_boxed(keys, *values, **kwargs)
+
+    return run
+
+
+def _as_tensor(number: complex, operands: Iterable[Any]) -> torch.Tensor:
+    """Return a number as a tensor that promotes the operands beside it as the number does."""
+    if not isinstance(number, float):
+        return torch.tensor(number)
+    floats = [value for value in _tensors(operands) if value.is_floating_point()]
+    if any(value.dim() for value in floats):
+        return torch.tensor(number, dtype=torch.float64)  # tensors with axes keep their dtype
+    return torch.tensor(number, dtype=floats[0].dtype if floats else None)
 
 
 _of_operator: dict[str, _Kernels] = {}

@@ -101,7 +101,9 @@ def move(tensor: Tensor, device: DeviceLike | None, options: Kwargs) -> Tensor:
     if target is None or emulated == here:
         if not options and target is None:
             return Tensor.to(tensor)  # raises torch's own error about missing arguments
-        result = Tensor.to(tensor, device=CPU, **options)
+        # A tensor without a tag may be a meta tensor: it stays one unless a device is asked for.
+        stays = target is None and here is None
+        result = Tensor.to(tensor, device=tensor.device if stays else CPU, **options)
         emulated = here
     else:
         result = Tensor.to(tensor, device=CPU, **{**options, "copy": True})

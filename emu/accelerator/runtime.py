@@ -27,6 +27,7 @@ from emu.accelerator.device_tags import (
 )
 from emu.accelerator.errors import NotEmulatedError
 from emu.accelerator.events import HostEvent
+from emu.accelerator.generator import DefaultGenerators
 from emu.accelerator.legacy_types import make_types
 from emu.accelerator.state import state
 
@@ -250,11 +251,13 @@ def _stream_functions(kind: str, stream_type: type[Stream]) -> Namespace:
 def _random_functions(kind: str) -> Namespace:
     """Return the random functions: one generator, the host's, serves every device."""
     generator = torch.default_generator
+    generators = DefaultGenerators(kind)
 
     def seed(value: int) -> None:
-        generator.manual_seed(int(value))
+        generators.manual_seed(int(value))
 
     return {
+        "default_generators": generators,
         "manual_seed": seed,
         "manual_seed_all": seed,
         "seed": lambda: seed(generator.seed()),
@@ -296,7 +299,13 @@ _REFUSED = {
 
 
 def _refusals(kind: str) -> Namespace:
-    return {name: _refusal(f"torch.{kind}.{name}", why) for name, why in _REFUSED.items()}
+    refused: Namespace = {}
+    for name, why in _REFUSED.items():
+        refusal = _refusal(f"torch.{kind}.{name}", why)
+        if isinstance(getattr(torch.cuda, name, None), type):  # annotations may name it
+            refusal = type(name, (), {"__new__": refusal, "__doc__": f"Not emulated: {why}."})
+        refused[name] = refusal
+    return refused
 
 
 def _refusal(name: str, why: str) -> Callable[..., NoReturn]:

@@ -29,6 +29,7 @@ from emu.accelerator import (
     legacy_types,
     modules,
     patches,
+    products,
     profiling,
     serialization,
     storages,
@@ -64,6 +65,7 @@ def set_up() -> None:
     torch_streams.install()
     autocast.install()
     batch_norm.install()
+    products.install()
     custom_operators.install()
     dlpack.install()
     profiling.install()

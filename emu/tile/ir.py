@@ -9,7 +9,7 @@ operands that do not fit; ``emu.tile.verify`` verifies whole programs, whatever 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -542,9 +542,21 @@ class Builder:
         """Return the value, available no earlier than the token."""
         return self._one(Code.AFTER, (value, token), value.type)
 
-    def assert_(self, condition: Value, message: str) -> None:
-        """Stop the program with an error unless every element is true."""
-        self.append(Code.ASSERT, (condition,), (), {"message": message})
+    def assert_(
+        self, condition: Value, message: str, shown: Mapping[str, Value] | None = None
+    ) -> None:
+        """Stop the program with an error unless every element is true.
+
+        Args:
+            condition: A condition or a tile of them, i1.
+            message: Text of the error.
+            shown: What the error shows by name, at the first element that is false: scalars, and tiles of the
+                condition's shape.
+        """
+        attributes: dict[str, Any] = {"message": message}
+        if shown:
+            attributes["names"] = "\n".join(shown)
+        self.append(Code.ASSERT, (condition, *(shown or {}).values()), (), attributes)
 
     def print_(self, prefix: str, values: Sequence[Value], hex_: bool = False) -> None:
         """Print the values of this program."""

@@ -154,7 +154,7 @@ class Code(enum.IntEnum):
     BARRIER = 900
     JOIN_TOKENS = 901  # values... -> token             available once all the values are
     AFTER = 902  # T, token -> T                        the same value, not before the token
-    ASSERT = 903  # {message} T of i1
+    ASSERT = 903  # {message, names} T of i1, then what its error shows: T of any dtype, or scalars
     PRINT = 904  # {prefix, hex} values...
 
 

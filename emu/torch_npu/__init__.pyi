@@ -1,3 +1,4 @@
+from .attention import npu_fusion_attention as npu_fusion_attention
 from .experts import npu_alltoallv_gmm as npu_alltoallv_gmm
 from .experts import npu_gmm_alltoallv as npu_gmm_alltoallv
 from .experts import npu_moe_distribute_combine as npu_moe_distribute_combine

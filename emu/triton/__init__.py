@@ -29,14 +29,17 @@ from emu.triton.runtime import (
     reinterpret,
     set_allocator,
 )
+from emu.triton.runtime._async_compile import AsyncCompileMode, FutureKernel
 from emu.triton.runtime.jit import aggregate, constexpr_function, jit, must_use_result
 
 __version__ = "3.9.0+emu"
 """The release of Triton whose language this is."""
 
 __all__ = [
+    "AsyncCompileMode",
     "CompilationError",
     "Config",
+    "FutureKernel",
     "InterpreterError",
     "JITFunction",
     "KernelInterface",

@@ -53,9 +53,13 @@ G = TypeVar("G")  # what it reads
 
 _TRUE = frozenset(("1", "true", "on", "yes", "y"))
 _UNSET = object()
-_variables: Container[object] = getattr(
-    os.environ, "_data", os.environ
-)  # names as the system has them
+variables: Container[object] = getattr(os.environ, "_data", os.environ)
+"""Names of the environment's variables as the system has them: ``os.environ`` takes a microsecond to say no."""
+
+
+def variable_key(name: str) -> object:
+    """Return the name of a variable as :data:`variables` has it."""
+    return os.environ.encodekey(name) if variables is not os.environ else name
 
 
 class Env:
@@ -146,13 +150,11 @@ class env_bool(env_base[bool, bool]):
     def __init__(self, key: str, default: bool = False) -> None:
         super().__init__(key)
         self.default = default
-        self._encoded = os.environ.encodekey(key)
+        self._encoded = variable_key(key)
 
     def get(self) -> bool:
         """Return what the environment says, or the default."""
-        if (
-            self._encoded not in _variables
-        ):  # each launch asks: os.environ takes a microsecond to say no
+        if self._encoded not in variables:
             return self.default
         return os.environ.get(self.key, "").lower() in _TRUE
 

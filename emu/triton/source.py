@@ -8,7 +8,7 @@ import hashlib
 import inspect
 import linecache
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -169,7 +169,7 @@ class JITCallable:
             )
             for n, p in enumerate(self.signature.parameters.values())
         ]
-        self.used_global_vals: dict[tuple[str, int], tuple[object, dict[str, object]]] = {}
+        self.used_global_vals: dict[tuple[str, int], tuple[object, Mapping[str, object]]] = {}
         self._src: str | None = None
         self._tree: ast.Module | None = None
         self._key: str | None = None
@@ -181,6 +181,12 @@ class JITCallable:
 
     # ---- source
 
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """Return the function, as an attribute of an aggregate's instance bound to that."""
+        if getattr(instance, "__triton_aggregate__", False):
+            return BoundMethod(self, instance)
+        return self
+
     @functools.cached_property
     def _lines(self) -> tuple[list[str], int]:
         try:
@@ -188,12 +194,12 @@ class JITCallable:
         except (OSError, TypeError) as error:
             raise ValueError("@jit functions should be defined in a Python file") from error
 
-    @property
+    @functools.cached_property  # not a property: libraries that write kernels set it
     def raw_src(self) -> list[str]:
         """Lines of the source with the decorators, as they stand in the file."""
         return self._lines[0]
 
-    @property
+    @functools.cached_property
     def starting_line_number(self) -> int:
         """Line number in the file of the first line, a decorator's if there is one."""
         return self._lines[1]
@@ -205,12 +211,12 @@ class JITCallable:
                 return number, len(line) - len(line.lstrip())
         raise ValueError(f"{self.__name__} must be a function written with def")
 
-    @property
+    @functools.cached_property
     def def_file_line_number(self) -> int:
         """Line number in the file of the line with ``def``."""
         return self.starting_line_number + self._definition[0]
 
-    @property
+    @functools.cached_property
     def def_file_col_number(self) -> int:
         """Number of blanks before ``def``."""
         return self._definition[1]
@@ -290,20 +296,20 @@ class JITCallable:
         self.used_global_vals = {}
         digest = hashlib.sha256(self.src.encode())
         digest.update(f"{self.file_name}:{self.def_file_line_number}".encode())
-        nonlocals = self.nonlocals
+        nonlocals = _Cells(self)
         for name, chain in sorted(set(references(self.parse()))):
-            space = nonlocals if name in nonlocals else self.__globals__
+            space: Mapping[str, object] = nonlocals if name in nonlocals else self.__globals__
             if name not in space:
                 continue
             value = _follow(space[name], chain)
             if isinstance(value, JITCallable):
                 digest.update(f"{name}{chain}{value.cache_key}{value.noinline}".encode())
-                self.used_global_vals.update(value.used_global_vals)
+                self._use_globals_of(value)
             elif isinstance(value, type) and hasattr(value, "__triton_aggregate__"):
                 for member in _members(value):
                     if isinstance(member, JITCallable):
                         digest.update(f"{name}{chain}.{member.cache_key}".encode())
-                        self.used_global_vals.update(member.used_global_vals)
+                        self._use_globals_of(member)
                     else:
                         digest.update(f"{name}{chain}.{member}".encode())
             elif (text := _text(value)) is not None:
@@ -312,8 +318,43 @@ class JITCallable:
                     self.used_global_vals[name, id(space)] = (value, space)
         return digest.hexdigest()
 
+    def _use_globals_of(self, called: JITCallable) -> None:
+        """Add the globals that became part of a function that this one calls.
+
+        Raises:
+            RuntimeError: One of them has another value here.
+        """
+        for key, (value, space) in called.used_global_vals.items():
+            found = space.get(key[0])
+            if plain_value(found) != plain_value(value):
+                raise RuntimeError(
+                    f"Global variable {key[0]} has value {found!r}, but {called.__name__}, which {self.__name__} "
+                    f"calls, was compiled with {value!r}"
+                )
+            self.used_global_vals[key] = value, space
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.__module__}:{self.__qualname__})"
+
+
+class _Cells(Mapping[str, object]):
+    """Present values of the variables of enclosing functions that a function uses."""
+
+    def __init__(self, function: JITCallable) -> None:
+        closure = function.fn.__closure__ or ()
+        self._cells = dict(zip(function.fn.__code__.co_freevars, closure, strict=True))
+
+    def __getitem__(self, name: str) -> object:
+        try:
+            return self._cells[name].cell_contents
+        except ValueError:  # not assigned yet: the function itself, while it is decorated
+            raise KeyError(name) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._cells)
+
+    def __len__(self) -> int:
+        return len(self._cells)
 
 
 class ConstexprFunction(JITCallable):
@@ -426,20 +467,43 @@ def references(tree: ast.AST) -> Iterator[tuple[str, tuple[str, ...]]]:
         for default in (*function.args.defaults, *filter(None, function.args.kw_defaults))
         for node in ast.walk(default)
     }  # Python has worked them out; they may be of names that change
-    nodes = [n for n in ast.walk(tree) if id(n) not in defaults]  # parents before their children
-    stored = {n.id for n in nodes if type(n) is ast.Name and type(n.ctx) is ast.Store}
-    stored.update(n.arg for n in nodes if type(n) is ast.arg)
-    inner: set[int] = set()
-    for node in nodes:
-        if isinstance(node, ast.Attribute) and id(node) not in inner:
-            chain: list[str] = []
-            below: ast.expr = node
-            while isinstance(below, ast.Attribute):
-                chain.append(below.attr)
-                inner.add(id(below))
-                below = below.value
-            if isinstance(below, ast.Name) and below.id not in stored:
-                inner.add(id(below))
-                yield below.id, tuple(reversed(chain))
-        elif isinstance(node, ast.Name) and id(node) not in inner and node.id not in stored:
-            yield node.id, ()
+    stored = {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
+    for node in _in_order(tree):
+        if id(node) in defaults:
+            continue
+        name, chain = _chain(node)
+        if name is None:
+            continue
+        if isinstance(name.ctx, ast.Store):
+            stored.add(name.id)
+        elif name.id not in stored:
+            yield name.id, chain
+
+
+def _chain(node: ast.AST) -> tuple[ast.Name | None, tuple[str, ...]]:
+    """Return the name that a node is or reads attributes of, with these; None for other nodes."""
+    chain: list[str] = []
+    while isinstance(node, ast.Attribute):
+        chain.append(node.attr)
+        node = node.value
+    return (node, tuple(reversed(chain))) if isinstance(node, ast.Name) else (None, ())
+
+
+def _in_order(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a tree in the order in which Python evaluates them; of ``a.b.c`` the whole alone."""
+    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+        yield ast.Name(node.target.id, ast.Load())
+    yield node
+    if isinstance(node, ast.Attribute) and _chain(node)[0] is not None:
+        return
+    children = list(ast.iter_child_nodes(node))
+    if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.NamedExpr | ast.For):
+        # The value comes before the targets.
+        value = node.iter if isinstance(node, ast.For) else node.value
+        children.sort(key=lambda child: child is not value)
+    elif isinstance(node, ast.comprehension):
+        children.sort(key=lambda child: child is not node.iter)
+    elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
+        children.sort(key=lambda child: not isinstance(child, ast.comprehension))
+    for child in children:
+        yield from _in_order(child)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 from emulated_devices import check_on_devices, refused
 
@@ -31,6 +33,24 @@ def custom_operators():
     library.define("plain(Tensor x) -> Tensor")
     library.impl("plain", lambda x: x + 3, "CUDA")
     assert torch.ops.emutests.plain(x).tolist() == [4.0, 4.0]
+
+
+def operators_of_torch():
+    floats = (torch.ones(3) * 5, torch.ones(()), torch.ones(3).bfloat16(), torch.ones(2).double())
+    others = (torch.arange(3), torch.tensor([True]), torch.ones(2, dtype=torch.complex64))
+    before = [x * s for x in (*floats, *others) for s in (2, 0.1, True, 1j)]
+    library = torch.library.Library("aten", "IMPL")
+    warnings.simplefilter("ignore")  # torch warns that a kernel is replaced
+    library.impl("mul.Tensor", lambda a, b: torch.full_like(a, 7.0), "CUDA")
+    after = [x * s for x in (*floats, *others) for s in (2, 0.1, True, 1j)]
+    assert [x.dtype for x in after] == [x.dtype for x in before]
+    assert all(torch.equal(x, y) for x, y in zip(after, before, strict=True))
+    assert (torch.ones(2, device="cuda") * 2).tolist() == [7.0, 7.0]
+    assert (torch.ones(2, device="npu") * 2).tolist() == [2.0, 2.0]
+
+
+def test_a_kernel_for_one_device_leaves_those_of_the_others() -> None:
+    check_on_devices(operators_of_torch)
 
 
 def test_kernels_are_chosen_by_the_device() -> None:

@@ -41,6 +41,15 @@ def factories():
     refused(lambda: host.cuda("npu"), RuntimeError, "must be cuda device")
 
 
+def meta_tensors_stay_meta():
+    x = torch.empty(3, device="meta")
+    assert x.to(torch.int32).device.type == "meta"
+    assert x.to(torch.int32).dtype == torch.int32
+    assert x.to(copy=True).device.type == "meta"
+    refused(lambda: x.to("cpu"), NotImplementedError, "meta tensor")
+    refused(lambda: x.to("cuda"), NotImplementedError, "meta tensor")
+
+
 def memory_is_apart():
     host = torch.zeros(4)
     array = np.zeros(4, np.float32)
@@ -95,6 +104,10 @@ def test_every_query_tells_the_device() -> None:
 
 def test_moving_copies_and_staying_does_not() -> None:
     check_on_devices(memory_is_apart)
+
+
+def test_a_meta_tensor_is_converted_where_it_is() -> None:
+    check_on_devices(meta_tensors_stay_meta)
 
 
 def test_printed_tensors_show_their_device() -> None:

@@ -49,6 +49,7 @@ def device_modules():
         held = torch.zeros(1000, device=kind)
         assert module.memory_allocated() - before == held.nbytes
         refused(module.memory_snapshot, NotImplementedError, "is not emulated: the memory is")
+        assert isinstance(None, module.CUDAGraph | None)  # evaluated annotations name the class
         refused(module.CUDAGraph, NotImplementedError, "nothing of it is captured")
         refused(lambda m=module: m.set_device(9), RuntimeError, "invalid device ordinal")
         state = module.get_rng_state()

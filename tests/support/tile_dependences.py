@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from emu.tile import ops
-from emu.tile.cpu.plan.analysis import Analysis, is_view
+from emu.tile.cpu.plan.analysis import Analysis, constant_of, is_view
 from emu.tile.cpu.plan.schedule import Group, Schedule, loop_shape
 from emu.tile.ir import Operation, Value
 from emu.tile.ops import Code
@@ -86,7 +86,8 @@ class Checker:
         for n, stage in enumerate(self.schedule.stages):
             for m, item in enumerate(stage.items):
                 need(item not in self.place, "placed twice", item)
-                need(loop_shape(item) is None, "a loop in an issue slot", item)
+                alone = loop_shape(item) is None or item in self.schedule.in_place
+                need(alone, "a loop in an issue slot", item)
                 self.place[item] = Place(n, 0, m)
             for m, group in enumerate(stage.groups):
                 if not group.operations:
@@ -132,6 +133,20 @@ class Checker:
             need(first.stage <= second.stage, "stores are exchanged", one, other)
         else:
             need(first.key < second.key, "memory operations are exchanged", one, other)
+        if one in self.schedule.in_place:
+            for product in self.products_of(one.result):
+                need(self.place[product].key < second.key, "read in place too late", one, other)
+
+    def products_of(self, value: Value) -> Iterator[Operation]:
+        """Yield the products and scans that read a tile in place."""
+        for user in self.analysis.users[value]:
+            need(user in self.operations, "read in place in another stretch", user)
+            if user.code is Code.PERMUTE:
+                yield from self.products_of(user.result)
+            else:
+                takes = user.code is Code.DOT and user.operands[2] is not value
+                need(takes or user.code is Code.SCAN, "in no memory", user)
+                yield user
 
     # ---- values
 
@@ -158,6 +173,8 @@ class Checker:
     def check_operand(self, reader: Operation, number: int) -> None:
         """Check that an operand is there when an operation reads it."""
         operand, place = reader.operands[number], self.place[reader]
+        if reader.code is Code.DOT and number == 2 and constant_of(operand) is not None:
+            return
         elsewhere = reader.code in ELSEWHERE or (reader.code is Code.GATHER and number == 0)
         root = self.root(operand)
         if elsewhere and isinstance(root.type, Tile) and self.analysis.is_inline(root):

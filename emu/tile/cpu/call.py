@@ -8,27 +8,32 @@ from __future__ import annotations
 
 import struct
 
-ARGUMENTS, FIRST, LAST, X, Y, Z, SCRATCH, FACTS, COUNTER, STEP, ACTIVE, NUMBER = range(12)
+ARGUMENTS, FIRST, LAST, X, Y, Z, SCRATCH, FACTS, COUNTER, STEP, ACTIVE, NUMBER, END = range(13)
 """Words of the table.
 
 ``ARGUMENTS``: address of the packed arguments. ``FIRST``, ``LAST``: the first program and the one after the
 last. ``X``, ``Y``, ``Z``: extents of the grid. ``SCRATCH``: address of scratch. ``FACTS``: address of the
 kernel's constants (below). ``COUNTER``: if several threads share the programs, address of the number of the next
 program that none has taken, else 0; ``STEP``: number of programs that a thread takes at once. The code itself
-writes ``ACTIVE`` (whether it runs) and ``NUMBER`` (of the program that runs).
+writes ``ACTIVE`` (whether it runs), ``NUMBER`` (of the program that runs) and ``END`` (the program after the last of
+those that the thread has taken; Python may lower it while a program waits, and so take the later ones away).
 
 The entry point takes this one table because a ctypes call with ten arguments would dominate a short launch.
 """
 
-CALL = struct.Struct("Q5q2QQq16x")
+CALL = struct.Struct("Q5q2QQq24x")
 BYTES = CALL.size + (1 << 16)
 """Size of the table with the arguments."""
 
-GUARD, WATCH = BYTES // 8, BYTES // 8 + 1
+GUARD, WATCH, INTERVAL = range(BYTES // 8, BYTES // 8 + 3)
 """Words behind the arguments: the functions to call before Python is asked, and to ask it. 0 in a
-table whose launches do not ask: those of a signal handler in the middle of another kernel."""
+table whose launches do not ask: those of a signal handler in the middle of another kernel. The nanoseconds
+between two questions."""
 
-TABLE_BYTES = BYTES + 16
+TABLE_BYTES = BYTES + 24
+
+ASK_NS = 20_000_000
+"""Value of ``INTERVAL``, unless programs take turns."""
 
 PRINT, NOTE, NOTE_BYTES, KERNEL = range(4)
 """Words of a kernel's constants: the function that prints; address and length of the text written if the kernel

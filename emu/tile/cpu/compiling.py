@@ -14,7 +14,7 @@ from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.polling import Polls, emit_tick, read, write
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.options import Options
-from emu.tile.cpu.reports import CODE_BITS, LOOP_CODES, Loop
+from emu.tile.cpu.reports import CODE_BITS, HANDED_ON, LOOP_CODES, Loop
 from emu.tile.cpu.run.kernel import Kernel
 from emu.tile.ir import Function, Module
 from emu.tile.llvm import IrPointer, Register
@@ -148,7 +148,9 @@ def _emit_run(module: ir.Module, program: ir.Function, tick: ir.Function) -> Non
     end = builder.add(mine, step)
     end = builder.select(builder.icmp_signed("<", end, last), end, last)
     status = builder.call(span, [table, mine, end, record])
-    builder.cbranch(builder.icmp_signed("!=", status, r.number(r.I64, 0)), failed, take)
+    good = builder.icmp_signed("==", status, r.number(r.I64, 0))
+    handed_on = builder.icmp_signed("==", status, r.number(r.I64, HANDED_ON))
+    builder.cbranch(builder.or_(good, handed_on), take, failed)
     builder.position_at_end(failed)
     builder.atomic_rmw("xchg", counter, last, "seq_cst")
     _leave(builder, table, status)
@@ -172,6 +174,7 @@ def _emit_span(module: ir.Module, program: ir.Function, tick: ir.Function) -> ir
     x, y, z = (read(builder, table, n) for n in (call.X, call.Y, call.Z))
     scratch_ = read(builder, table, call.SCRATCH, _POINTER)
     start, loop, failed, more, pause, due, done = (function.append_basic_block() for _ in range(7))
+    write(builder, table, call.END, last)
     builder.cbranch(builder.icmp_signed("<", first, last), start, done)
     builder.position_at_end(start)
     plane = builder.udiv(first, x)
@@ -187,7 +190,10 @@ def _emit_span(module: ir.Module, program: ir.Function, tick: ir.Function) -> ir
     builder.cbranch(builder.icmp_signed("!=", status, r.number(r.I64, 0)), failed, more)
     builder.position_at_end(more)
     following = _next_program(builder, number, indices, (x, y))
-    builder.cbranch(builder.icmp_signed("<", following[0], end), loop, pause)
+    # Read anew: the program may have waited, and others have been given the later ones.
+    limit = read(builder, table, call.END)
+    stop = _smaller(builder, end, limit)
+    builder.cbranch(builder.icmp_signed("<", following[0], stop), loop, pause)
     builder.position_at_end(pause)
     write(builder, record, _LEFT, builder.sub(clock, following[0]))
     builder.cbranch(builder.icmp_signed("<", following[0], clock), done, due)
@@ -197,7 +203,8 @@ def _emit_span(module: ir.Module, program: ir.Function, tick: ir.Function) -> ir
     horizon = builder.add(following[0], budget)
     later = [horizon, _smaller(builder, horizon, last)]
     check = _stop_at_zero(builder, budget, number)
-    builder.cbranch(builder.icmp_signed("<", following[0], last), loop, done)
+    limit = read(builder, table, call.END)
+    builder.cbranch(builder.icmp_signed("<", following[0], limit), loop, done)
     variables = (number, *indices, clock, end)
     for block, values in (
         (start, origin + begun),
@@ -209,7 +216,8 @@ def _emit_span(module: ir.Module, program: ir.Function, tick: ir.Function) -> ir
     builder.position_at_end(failed)
     builder.ret(_status(builder, number, status))
     builder.position_at_end(done)
-    builder.ret(r.number(r.I64, 0))
+    short = builder.icmp_signed("<", read(builder, table, call.END), last)
+    builder.ret(builder.select(short, r.number(r.I64, HANDED_ON), r.number(r.I64, 0)))
     return function
 
 

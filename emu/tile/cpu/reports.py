@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from emu.tile import printing
+from emu.tile.assertions import Array, Failure, plain
 from emu.tile.types import DTYPES
 
 CODE_BITS = 20
@@ -22,8 +23,12 @@ it; 0: no assert failed."""
 LOOP_CODES = 1 << (CODE_BITS - 1)
 """From here on the number is that of a loop that was told to stop; 0: the loop over the programs."""
 
+HANDED_ON = (1 << CODE_BITS) - 1
+"""Lower part of the status of a thread that ended early, as its later programs had been taken away."""
+
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
-"""Number of the print; address of i64s: the program's numbers x, y, z, then the values' addresses."""
+"""Number of the report; address of i64s: the program's numbers x, y, z, of an ASSERT the lane and the count of lanes,
+then the values' addresses."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +79,43 @@ class Print:
     def text(self, address: int) -> str:
         """Return the printed text, given the address of the record that :data:`CALLBACK` gets."""
         numbers = (ctypes.c_int64 * (3 + len(self.values))).from_address(address)
-        values = []
-        for place, (shape, name) in zip(numbers[3:], self.values, strict=True):
-            dtype = np.dtype(np.uint64) if name == printing.POINTER else DTYPES[name].numpy
-            count = math.prod(shape) * dtype.itemsize
-            array = np.frombuffer(ctypes.string_at(place, count), dtype).reshape(shape)
-            values.append((array, name))
+        values = [
+            (_array_at(place, name, shape), name)
+            for place, (shape, name) in zip(numbers[3:], self.values, strict=True)
+        ]
         x, y, z, *_ = numbers
         return "\n".join(printing.lines((x, y, z), self.prefix, self.hex, values))
+
+
+@dataclass(frozen=True)
+class FailedAssert:
+    """What is told of an ASSERT that fails.
+
+    Attributes:
+        shape: Shape of its condition.
+        values: Name and dtype, or ``printing.POINTER``, of each value that its error shows.
+    """
+
+    shape: tuple[int, ...]
+    values: tuple[tuple[str, str], ...]
+
+    def read(self, address: int) -> tuple[tuple[int, int, int], Failure]:
+        """Return the program and how it failed, given the address of the record that :data:`CALLBACK` gets."""
+        numbers = (ctypes.c_int64 * (5 + len(self.values))).from_address(address)
+        x, y, z, lane, count, *places = numbers
+        values = {
+            name: _plain(_array_at(place, kind, ()), kind)
+            for place, (name, kind) in zip(places, self.values, strict=True)
+        }
+        return (x, y, z), Failure(self.shape, lane, count, values)
+
+
+def _plain(value: Array, kind: str) -> int | float | bool | str:
+    return hex(int(value)) if kind == printing.POINTER else plain(value)
+
+
+def _array_at(place: int, name: str, shape: tuple[int, ...]) -> Array:
+    """Return a copy of the values at an address, of a dtype by name or ``printing.POINTER``."""
+    dtype = np.dtype(np.uint64) if name == printing.POINTER else DTYPES[name].numpy
+    count = math.prod(shape) * dtype.itemsize
+    return np.frombuffer(ctypes.string_at(place, count), dtype).reshape(shape)

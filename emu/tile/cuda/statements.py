@@ -282,7 +282,7 @@ def _branch(k: Emitter, operation: Operation, region: Region) -> None:
 
 
 def _assert(k: Emitter, operation: Operation) -> None:
-    (condition,) = operation.operands
+    condition = operation.operands[0]
     where = f"{operation.location}: " if operation.location else ""
     k.messages.append(f"{where}{operation.attributes['message']}")
     failed = k.define("0", "failed")

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from emu.tile import printing
+from emu.tile.assertions import find_failure, names_of
 from emu.tile.ir import (
     Function,
     Location,
@@ -246,8 +247,10 @@ def _barrier(p: Program, o: Operation, operands: list[Array], frame: Frame) -> R
 
 
 def _assert(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
-    if not operands[0].all():
-        raise p.error(o, f"assertion failed: {o.attributes['message']}")
+    failure = find_failure(operands[0], names_of(o.attributes), operands[1:])
+    if failure is not None:
+        parts = ("assertion failed", o.attributes["message"], str(failure))
+        raise p.error(o, ": ".join(filter(None, parts)))
     return ()
 
 

@@ -43,7 +43,7 @@ def _bytes_of(addresses: Array, size: int) -> tuple[Array, Array]:
     return np.ctypeslib.as_array(span), offsets[:, None] + np.arange(size)
 
 
-def _read(addresses: Array, dtype: np.dtype[np.generic]) -> Array:
+def read(addresses: Array, dtype: np.dtype[np.generic]) -> Array:
     """Return the elements at a list of addresses."""
     view, indices = _bytes_of(addresses, dtype.itemsize)
     raw = view[indices]
@@ -52,7 +52,8 @@ def _read(addresses: Array, dtype: np.dtype[np.generic]) -> Array:
     return np.ascontiguousarray(raw).view(dtype)[:, 0]
 
 
-def _write(addresses: Array, values: Array) -> None:
+def write(addresses: Array, values: Array) -> None:
+    """Write elements to a list of addresses; of several for one address the last stays."""
     view, indices = _bytes_of(addresses, values.dtype.itemsize)
     # NumPy assigns in order: of several values for one address the last stays.
     view[indices] = np.ascontiguousarray(values)[:, None].view(np.uint8)
@@ -70,7 +71,7 @@ def load(
     result = np.zeros(pointer.shape, dtype) if other is None else other.copy()
     active = _active(pointer, mask)
     if active.any():
-        result[active] = _read(pointer[active], dtype)
+        result[active] = read(pointer[active], dtype)
     return result
 
 
@@ -78,7 +79,7 @@ def store(operation: Operation, pointer: Array, value: Array, mask: Array | None
     """Apply STORE."""
     active = _active(pointer, mask)
     if active.any():
-        _write(pointer[active], value[active])
+        write(pointer[active], value[active])
 
 
 def atomic_rmw(
@@ -95,11 +96,11 @@ def atomic_rmw(
     for lane in np.argwhere(_active(pointer, mask)):
         where = tuple(lane)
         address = np.asarray([pointer[where]])
-        old = _read(address, value.dtype)
+        old = read(address, value.dtype)
         new = np.asarray([value[where]])
         if combining is not None:
             new = ELEMENTWISE[combining.code](combining, old, new)
-        _write(address, new)
+        write(address, new)
         result[where] = old[0]
     return result
 
@@ -109,8 +110,8 @@ def atomic_cas(operation: Operation, pointer: Array, expected: Array, new: Array
     result = np.zeros(pointer.shape, new.dtype)
     for lane in np.ndindex(pointer.shape):
         address = np.asarray([pointer[lane]])
-        old = _read(address, new.dtype)
+        old = read(address, new.dtype)
         if old[0].tobytes() == expected[lane].tobytes():
-            _write(address, np.asarray([new[lane]]))
+            write(address, np.asarray([new[lane]]))
         result[lane] = old[0]
     return result

@@ -174,8 +174,15 @@ def after(o: Operation) -> None:
 
 def assert_(o: Operation) -> None:
     """Check the rules of ASSERT."""
-    count_operands(o, 1)
+    names = [name for name in o.attributes.get("names", "").split("\n") if name]
+    count_operands(o, 1 + len(names))
     dtype_in(o.operands[0], lambda d: d == I1, "i1")
+    for operand in o.operands[1:]:
+        data_of(operand)
+        need(
+            operand.shape in ((), o.operands[0].shape),
+            "what its error shows must be scalars, or of the shape of its condition",
+        )
     types_are("its results", o.results, [])
 
 

@@ -6,6 +6,7 @@ see that there is none.
 
 from __future__ import annotations
 
+import importlib
 import os
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,8 @@ from emu.triton.runtime.arguments import Tensor
 
 
 def __getattr__(name: str) -> Any:
+    if name == "interpreter":
+        return importlib.import_module("emu.triton._C.interpreter")
     raise AttributeError(
         f"emu has no compiled part of Triton's, and so no {name!r} in triton._C.libtriton"
     )

@@ -5,12 +5,12 @@ Internal: names may change in any release.
 
 from dataclasses import dataclass
 
-from emu.triton.backends import cpu, reference
+from emu.triton.backends import cpu, cuda, reference
 from emu.triton.backends.compiler import BaseBackend, HostBackend
 from emu.triton.backends.driver import DriverBase
 from emu.triton.runtime.driver import Driver
 
-__all__ = ["Backend", "BaseBackend", "DriverBase", "backends", "cpu", "reference"]
+__all__ = ["Backend", "BaseBackend", "DriverBase", "backends", "cpu", "cuda", "reference"]
 
 
 @dataclass(frozen=True)

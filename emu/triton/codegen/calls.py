@@ -54,6 +54,14 @@ def visit_call(state: State, node: ast.Call) -> object:
     function = unwrap(state.visit(node.func))
     if function is language.static_assert:
         return _static_assert(state, node)
+    if function is language.device_assert:
+        given = [*node.args, *(k.value for k in node.keywords if k.arg == "cond")]
+        with state.asserting(given[0] if given else None):
+            return _visit_call(state, node, function)
+    return _visit_call(state, node, function)
+
+
+def _visit_call(state: State, node: ast.Call, function: object) -> object:
     arguments = arguments_of(state, node.args)
     keywords: dict[str, object] = {}
     for keyword in node.keywords:
@@ -202,12 +210,17 @@ def body(state: State, function: JITCallable) -> object:
         try:
             type_ = common_type(type_, type_of(leave.value))
         except Mismatch:
-            every = ", ".join(str(type_of(leaf.value)) for leaf in leaves)
+            (definition,) = function.parse().body
+            first = definition.lineno + state.frame.line
+            every = ", ".join(
+                f"{type_of(leaf.value)} (line {leaf.node.lineno + state.frame.line})"  # type: ignore[attr-defined]  # a statement
+                for leaf in leaves
+            )
             raise state.error(
                 CompilationError,
-                leave.node,
+                definition,
                 f"Return type mismatch: {type_} and {type_of(leave.value)}. "
-                f"Note all return types were: {every}",
+                f"Note all return types of {function.__name__} (line {first}) were: {every}",
             ) from None
     return _settle(state, outcome, type_)
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from emu.tile.ir import Builder
 from emu.triton import knobs
+from emu.triton.assertions import Operands, operands_of
 from emu.triton.codegen.builtins import BUILTINS
 from emu.triton.codegen.errors import (
     CompilationError,
@@ -27,6 +28,7 @@ from emu.triton.codegen.values import (
     is_tensor,
     normalize,
 )
+from emu.triton.language.context import current
 from emu.triton.source import JITCallable
 from emu.triton.suggestions import suggestion
 
@@ -61,6 +63,7 @@ class State:
         self.frame = frame
         self.call_node: ast.AST | None = None
         self._visitors = visitors
+        self._watched: dict[ast.AST, object] | None = None  # nodes whose values an assertion shows
 
     # ---- dispatch
 
@@ -77,7 +80,10 @@ class State:
             visitor = self._visitors.get(type(node))
             if visitor is None:
                 raise self.unsupported(node, advice(node))
-            return visitor(self, node)
+            value = visitor(self, node)
+            if self._watched and node in self._watched:
+                self._watched[node] = value
+            return value
         except (CompilationError, RecursionError):
             raise
         except Exception as error:
@@ -85,6 +91,27 @@ class State:
             raise self.error(CompilationError, node, message_of(error)) from error
         finally:
             self.builder.location = before
+
+    @contextlib.contextmanager
+    def asserting(self, condition: ast.expr | None) -> Iterator[None]:
+        """Let the error of an assertion in the block show what its condition compares.
+
+        Args:
+            condition: The condition, which is visited in the block; None if there is none.
+        """
+        context = current()
+        if condition is None or not context.debug:
+            yield
+            return
+        parts = operands_of(condition)
+        values: dict[ast.AST, object] = dict.fromkeys(parts.values())
+        before = self._watched, context.operands
+        self._watched = values
+        context.operands = Operands(parts, values)
+        try:
+            yield
+        finally:
+            self._watched, context.operands = before
 
     @contextlib.contextmanager
     def at(self, node: ast.AST) -> Iterator[None]:

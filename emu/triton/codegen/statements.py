@@ -35,9 +35,10 @@ def visit_expr(state: State, node: ast.Expr) -> None:
 
 def visit_assert(state: State, node: ast.Assert) -> None:
     """Emit a device assertion."""
-    condition = state.visit(node.test)
-    message = constexpr("") if node.msg is None else state.visit(node.msg)
-    language.device_assert(condition, message)
+    with state.asserting(node.test):
+        condition = state.visit(node.test)
+        message = constexpr("") if node.msg is None else state.visit(node.msg)
+        language.device_assert(condition, message)
 
 
 def visit_assign(state: State, node: ast.Assign) -> None:

@@ -9,6 +9,7 @@ import pdb  # noqa: T100 - kernels stop in it
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from emu.tile.assertions import Failure, find_failure, with_details
 from emu.triton import language
 from emu.triton.codegen.expressions import member_of
 from emu.triton.interpreter import debugging
@@ -16,14 +17,15 @@ from emu.triton.interpreter.ranges import Counter
 from emu.triton.interpreter.rewriting import as_python
 from emu.triton.language.context import current
 from emu.triton.language.conversion import to_tensor
+from emu.triton.language.debugging import shown as shown_operands
 from emu.triton.language.values import tensor
 from emu.triton.source import BoundMethod, ConstexprFunction, JITCallable
 
 _KEPT = "_as_python"
 _PLAIN = (bool, int, float)
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "Eq": operator.eq,
-    "NotEq": operator.ne,
+    "Eq": lambda a, b: _equality(operator.eq, a, b),
+    "NotEq": lambda a, b: _equality(operator.ne, a, b),
     "Lt": operator.lt,
     "LtE": operator.le,
     "Gt": operator.gt,
@@ -37,6 +39,22 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 
 def _unwrapped(value: object) -> Any:
     return value.value if isinstance(value, language.constexpr) else value
+
+
+def _equality(compare: Callable[[Any, Any], Any], first: Any, second: Any) -> Any:
+    """Compare for equality; a list is a tuple in kernels, and equal to one with the same items."""
+    sequences = (list, tuple, language.tuple)
+    if isinstance(first, sequences) and isinstance(second, sequences):
+        first, second = _as_tuple(first), _as_tuple(second)
+    return compare(first, second)
+
+
+def _as_tuple(value: Any) -> Any:
+    if isinstance(value, language.tuple):
+        value = value.values
+    if isinstance(value, list | tuple):
+        return tuple([_as_tuple(item) for item in value])
+    return value
 
 
 def assigned(value: Any) -> Any:
@@ -155,6 +173,8 @@ class Callees:
 
     def __init__(self) -> None:
         self._held: list[Any] = []
+        self._operands: list[dict[str, object]] = []  # of the conditions that are evaluated
+        self._failure: Failure | None = None  # of the last assert statement
 
     assigned = staticmethod(assigned)
 
@@ -164,6 +184,7 @@ class Callees:
     def reset(self) -> None:
         """Forget the operands of conditions that an error interrupted."""
         self._held.clear()
+        self._operands.clear()
 
     def python(self, function: JITCallable) -> Callable[..., Any]:
         """Return a jit function as one that Python executes."""
@@ -199,19 +220,57 @@ class Callees:
             return value
         return value.value
 
-    @staticmethod
-    def every(condition: Any) -> Any:
+    def asserting(self) -> None:
+        """Keep the values of the operands of the condition that follows, for its error."""
+        self._operands.append({})
+
+    def shows(self, name: str, value: Any) -> Any:
+        """Keep and return the value of an operand of an asserted condition."""
+        self._operands[-1][name] = value
+        return value
+
+    def asserted(self, _: None, condition: Any) -> Any:
+        """Return a condition whose operands were kept."""
+        current().operands = self._operands.pop()
+        return condition
+
+    def every(self, condition: Any) -> Any:
         """Return whether an asserted condition holds, for every element; true where assertions have no effect."""
         if not current().debug:
             return True
-        if isinstance(condition, tensor):
-            return bool(condition.handle.array.all())  # type: ignore[attr-defined]  # a known value
-        return condition
+        self._failure = None
+        known = to_tensor(condition) if isinstance(condition, _PLAIN) else condition
+        if not isinstance(known, tensor):
+            return condition
+        values = shown_operands(current().operands, known)
+        arrays = [value.array for value in values.values()]  # type: ignore[attr-defined]  # known values
+        holds = known.handle.array.astype(bool)  # type: ignore[attr-defined]  # a known value
+        self._failure = find_failure(holds, list(values), arrays)
+        return self._failure is None
+
+    def reason(self, message: object = "") -> str:
+        """Return the message of an assertion, with how it failed."""
+        return with_details(str(_unwrapped(message)), self._failure)
+
+    @staticmethod
+    def goes_round(place: str, condition: Any) -> bool:
+        """Return whether a ``while`` loop goes on; let others know, and stop it, where it waits."""
+        goes_on = bool(condition)
+        spins = current().builder.spins  # type: ignore[attr-defined]  # of an evaluator
+        if spins is not None:
+            handle = getattr(condition, "handle", None)
+            spins.goes_round(place, getattr(handle, "reads", ()), goes_on)
+        return goes_on
 
     @staticmethod
     def is_(first: object, second: object) -> bool:
         """Return whether two values are one."""
         return _unwrapped(first) is _unwrapped(second)
+
+    @staticmethod
+    def equality(kind: str, first: object, second: object) -> Any:
+        """Return whether two values are equal, or with ``"NotEq"`` whether they are not."""
+        return _COMPARISONS[kind](first, second)
 
     @staticmethod
     def not_(value: Any) -> Any:

@@ -12,15 +12,17 @@ from typing import Any
 import numpy as np
 
 from emu.tile import ir
+from emu.tile.assertions import find_failure, names_of, with_details
 from emu.tile.ops import ATOMIC, ELEMENTWISE, MEMORY, TERMINATORS, Code
 from emu.tile.reference.along import lane_by_lane
 from emu.tile.reference.elementwise import numpy_dtype
 from emu.tile.reference.interpreter import Program
 from emu.tile.types import Pointer, Type, element_of, with_shape
-from emu.triton.interpreter import compiled_order, native
+from emu.triton.interpreter import compiled_order, native, spinning
 from emu.triton.interpreter.errors import LanesNeeded
 from emu.triton.interpreter.memory import Memory
 from emu.triton.interpreter.ranges import Counter
+from emu.triton.interpreter.spinning import Spins
 from emu.triton.interpreter.tensors import Array, Known
 from emu.triton.language.constants import unwrap
 from emu.triton.language.shapes import wrapped
@@ -40,14 +42,23 @@ class Evaluator(ir.Builder):
         grid: Extents of the grid.
         memory: What it may touch.
         print_: Prints the values of ``device_print``.
+        spins: The ``while`` loops that the program is in; None where nothing is reported of them.
     """
 
-    def __init__(self, number: Triple, grid: Triple, memory: Memory, print_: Print) -> None:
+    def __init__(
+        self,
+        number: Triple,
+        grid: Triple,
+        memory: Memory,
+        print_: Print,
+        spins: Spins | None = None,
+    ) -> None:
         super().__init__()
         self.number = number
         self._program = Program(ir.Module(), number, grid, _write_nothing)
         self._memory = memory
         self._print = print_
+        self.spins = spins
         self._recorded = 0
 
     @contextlib.contextmanager
@@ -142,8 +153,10 @@ class Evaluator(ir.Builder):
             )
             return operation
         if code is Code.ASSERT:
-            if not arrays[0].all():
-                raise AssertionError(operation.attributes["message"])
+            names = names_of(operation.attributes)
+            failure = find_failure(arrays[0], names, arrays[1:])
+            if failure is not None:
+                raise AssertionError(with_details(operation.attributes["message"], failure))
             return operation
         results = self._results(operation, arrays)
         origin = _origin(operands)
@@ -153,6 +166,10 @@ class Evaluator(ir.Builder):
                 for t, r in zip(result_types, results, strict=True)
             ]
         )
+        if self.spins is not None and self.spins.is_looping:
+            seen = spinning.reads_of(operation, results, operands)
+            for value in operation.results:
+                value.reads = seen  # type: ignore[attr-defined]  # they are known
         if code is Code.CONSTANT:
             # Functions of the language ask for the operation of a number. Others would keep all before them alive.
             operation.results[0].owner = operation
@@ -223,7 +240,12 @@ class Evaluator(ir.Builder):
 
         results = self._combined(tiles, combine, apply)
         types = [with_shape(shape, element_of(t.type)) for t in tiles]
-        return tuple([Known(t, r) for t, r in zip(types, results, strict=True)])
+        made = tuple([Known(t, r) for t, r in zip(types, results, strict=True)])
+        if self.spins is not None and self.spins.is_looping:
+            operation = ir.Operation(Code.REDUCE, tiles, [v.type for v in made])
+            for value, result in zip(made, results, strict=True):
+                value.reads = spinning.reads_of(operation, [result], tiles)
+        return made
 
     def scan(
         self,

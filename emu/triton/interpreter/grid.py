@@ -12,13 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from emu.comm.errors import StoppedError
 from emu.tile import ir, printing
+from emu.tile.cpu.run import watching
 from emu.tile.reference.interpreter import argument
 from emu.tile.types import F32, DType, element_of
 from emu.triton.interpreter.callees import CALLEES
 from emu.triton.interpreter.errors import InterpreterError
 from emu.triton.interpreter.evaluation import Evaluator, Triple
 from emu.triton.interpreter.memory import Extent, Memory
+from emu.triton.interpreter.spinning import Described, Spins
 from emu.triton.interpreter.tensors import Array, Known
 from emu.triton.language.blocks import stored_type
 from emu.triton.language.constants import constexpr, constexpr_type
@@ -66,19 +69,39 @@ def run(launch: Launch) -> InterpreterError | None:
     """
     function = CALLEES.python(launch.kernel)
     memory = Memory(launch.extents)
+    kernel = _described(launch)
     for number in _numbers(launch):
-        evaluator = Evaluator(number, launch.grid, memory, _printer(launch))
+        spins = Spins(kernel, number, launch.grid)
+        evaluator = Evaluator(number, launch.grid, memory, _printer(launch), spins)
         context = Context(evaluator, ir.Module(), _call, debug=True, print_=_print)
         context.map_scalars = evaluator.map_scalars
         CALLEES.reset()
         with building(context):
             try:
-                function(**{n: _given(n, t, launch.values.get(n)) for n, t in launch.types.items()})
-            except bdb.BdbQuit:
+                function(**{n: given(n, t, launch.values.get(n)) for n, t in launch.types.items()})
+            except (bdb.BdbQuit, StoppedError):
+                raise
+            except KeyboardInterrupt as error:
+                watching.add_place(error, spins.describe())
                 raise
             except Exception as error:  # noqa: BLE001 - whatever the program raises is the cause
                 return _failure(launch.kernel, number, error)
+            finally:
+                spins.leave()
     return None
+
+
+def _described(launch: Launch) -> Described:
+    """Return the kernel as reports of its loops name it."""
+    function, parameters, bases = launch.kernel, [], []
+    for name, type_ in launch.types.items():
+        value = launch.values.get(name)
+        if isinstance(type_, dtype) and type_.is_ptr() and isinstance(value, int):
+            parameters.append((name, "ptr"))
+            bases.append(value)
+    code = function.fn.__code__
+    place = f"{code.co_filename}:{code.co_firstlineno}"  # of a function without a file, too
+    return Described(function.__name__, place, (*parameters,), (*bases,))
 
 
 def is_running() -> bool:
@@ -117,18 +140,18 @@ def _numbers(launch: Launch) -> Iterator[Triple]:
     yield launch.program
 
 
-def _given(name: str, type_: Any, value: Any) -> Any:
+def given(name: str, type_: Any, value: Any) -> Any:
     """Return what a parameter holds in the kernel: constants are plain, all else are tensors."""
     if isinstance(type_, constexpr | constexpr_type):
         return type_.value
     if isinstance(type_, tuple_type):
         items = [
-            _given(f"{name}[{i}]", t, v) for i, (t, v) in enumerate(zip(type_, value, strict=True))
+            given(f"{name}[{i}]", t, v) for i, (t, v) in enumerate(zip(type_, value, strict=True))
         ]
         return tuple(items, type_ if type_.fields else None)
     if isinstance(type_, stored_type):  # such as a tensor descriptor
         of_parts = zip(type_.part_types().items(), value, strict=True)
-        return type_.make([_given(f"{name}.{part}", t, v) for (part, t), v in of_parts])
+        return type_.make([given(f"{name}.{part}", t, v) for (part, t), v in of_parts])
     assert isinstance(type_, dtype)
     is_narrow = type_.is_floating() and type_.primitive_bitwidth < 32
     wide = float32 if is_narrow else type_

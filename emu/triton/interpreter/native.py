@@ -80,6 +80,18 @@ def atomic(
     """
     element = element_of(operation.operands[1].type)
     kind = operation.attributes.get("kind", "")
+    return update(operation.code, element, kind, pointers, values, mask)
+
+
+def update(
+    code: Code,
+    element: Any,
+    kind: str,
+    pointers: Array,
+    values: Sequence[Array],
+    mask: Array | None,
+) -> Array:
+    """Return what was in memory before an atomic operation on elements of a dtype; see :func:`atomic`."""
     shape = pointers.shape
     active = np.ones(shape, np.bool_) if mask is None else np.broadcast_to(mask, shape)
     addresses = np.ascontiguousarray(pointers[active], np.uint64)
@@ -87,7 +99,7 @@ def atomic(
     old = np.zeros(addresses.shape, given[0].dtype)
     if addresses.size:
         places = [addresses.ctypes.data, *[g.ctypes.data for g in given], old.ctypes.data]
-        _atomic_kernel(operation.code, element, kind)(addresses.size, 1, 1, places)
+        _atomic_kernel(code, element, kind)(addresses.size, 1, 1, places)
     result = np.zeros(shape, old.dtype)
     result[active] = old
     return result

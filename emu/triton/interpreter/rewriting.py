@@ -14,6 +14,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from emu.triton.assertions import operands_of
 from emu.triton.source import JITCallable
 
 HELPERS = "_emu"
@@ -37,7 +38,7 @@ def as_python(function: JITCallable, helpers: object) -> Callable[..., Any]:
     definition.args.defaults = []
     definition.args.kw_defaults = [None for _ in definition.args.kwonlyargs]
     definition.returns = None
-    _Rewriter().visit(definition)
+    _Rewriter(function).visit(definition)
     _place(definition, function.def_file_line_number - 1, function.def_file_col_number)
     original = function.fn
     # Under another name: its own would be a variable of the enclosing function, not the global.
@@ -97,13 +98,23 @@ def _named(target: ast.expr) -> bool:
 class _Rewriter(ast.NodeTransformer):
     """Transformer of a function's body; each new node is placed where the old one was."""
 
-    def __init__(self) -> None:
+    def __init__(self, function: JITCallable) -> None:
         self._constants: set[str] = set()
+        self._names: dict[ast.AST, str] = {}  # of operands of asserted conditions
+        self._function = function
 
     def _call(self, name: str, at: ast.expr, *arguments: ast.expr) -> ast.Call:
         helpers = ast.copy_location(ast.Name(HELPERS, ast.Load()), at)
         function = ast.copy_location(ast.Attribute(helpers, name, ast.Load()), at)
         return ast.copy_location(ast.Call(function, list(arguments), []), at)
+
+    def visit(self, node: ast.AST) -> Any:
+        """Rewrite a node; let the error of an assertion show it where it is what the condition compares."""
+        made = super().visit(node)
+        name = self._names.get(node)
+        if name is None:
+            return made
+        return self._call("shows", made, ast.copy_location(ast.Constant(name), node), made)
 
     # ---- statements
 
@@ -142,11 +153,30 @@ class _Rewriter(ast.NodeTransformer):
         assigned = self._call("assigned", value, value)
         return ast.copy_location(ast.Assign([node.target], assigned), node)
 
-    def visit_Assert(self, node: ast.Assert) -> ast.AST:
-        """Check every element of a tensor."""
+    def visit_While(self, node: ast.While) -> ast.AST:
+        """Let each round be noted, with the loop's place."""
         self.generic_visit(node)
-        node.test = self._call("every", node.test, node.test)
+        function = self._function
+        line = function.def_file_line_number - 1 + node.lineno
+        column = function.def_file_col_number + node.col_offset + 1
+        place = ast.Constant(f"{function.file_name}:{line}:{column}")
+        node.test = self._call(
+            "goes_round", node.test, ast.copy_location(place, node.test), node.test
+        )
         return node
+
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        """Check every element of a tensor; the message says which ones fail."""
+        self._names.update({n: text for text, n in operands_of(node.test).items()})
+        self.generic_visit(node)
+        node.test = self._call("every", node.test, self._asserted(node.test))
+        given = [] if node.msg is None else [node.msg]
+        node.msg = self._call("reason", node.test, *given)
+        return node
+
+    def _asserted(self, condition: ast.expr) -> ast.Call:
+        """Return a condition whose operands' values are kept for the error."""
+        return self._call("asserted", condition, self._call("asserting", condition), condition)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         """Leave annotations and defaults, which are no part of the body, alone."""
@@ -163,7 +193,13 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Call what stands for the function in kernels."""
-        self.generic_visit(node)
+        asserts = _name_of(node.func) == "device_assert" and bool(node.args)
+        if asserts and not isinstance(node.args[0], ast.Starred):
+            self._names.update({n: text for text, n in operands_of(node.args[0]).items()})
+            self.generic_visit(node)
+            node.args[0] = self._asserted(node.args[0])
+        else:
+            self.generic_visit(node)
         if isinstance(node.func, ast.Attribute) and node.func.attr != "value":
             name = ast.copy_location(ast.Constant(node.func.attr), node.func)
             node.func = self._call("method", node.func, node.func.value, name)
@@ -209,7 +245,17 @@ class _Rewriter(ast.NodeTransformer):
             if isinstance(node.ops[0], ast.Is):
                 return found
             return ast.copy_location(ast.UnaryOp(ast.Not(), found), node)
+        if isinstance(node.ops[0], ast.Eq | ast.NotEq):
+            kind = ast.copy_location(ast.Constant(type(node.ops[0]).__name__), node)
+            return self._call("equality", node, kind, *operands)
         return node
+
+
+def _name_of(function: ast.expr) -> str | None:
+    """Return the last part of a function's name."""
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else None
 
 
 def _tuple(items: Sequence[ast.expr]) -> ast.Tuple:

@@ -10,6 +10,7 @@ import numpy as np
 from emu.tile import ir
 from emu.tile.types import Type
 from emu.triton.interpreter.errors import LanesNeeded
+from emu.triton.interpreter.spinning import Seen
 from emu.triton.language.values import tensor
 
 Array = np.ndarray[Any, Any]
@@ -75,15 +76,22 @@ class Known(ir.Value):
     Attributes:
         array: The elements.
         origin: Name of the argument that a pointer came from; None if that is unknown.
+        reads: What it depends on of memory, as far as a ``while`` loop wants to know.
     """
 
-    __slots__ = ("array", "origin")
+    __slots__ = ("array", "origin", "reads")
     tensor_class = ValueTensor
 
     def __init__(self, type_: Type, array: Array, origin: str | None = None) -> None:
         super().__init__(type_)
         self.array = array
         self.origin = origin
+        self.reads: tuple[Seen, ...] = ()
+
+    @property
+    def data(self) -> Array:
+        """The elements as Triton's interpreter holds them: those of a scalar in an array of one."""
+        return np.atleast_1d(self.array)
 
 
 def _elements(array: Array) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from emu.tile import ir
@@ -30,6 +30,7 @@ class Context:
         input_precision: Default of ``dot`` for operands of fp32, which are then rounded as it says; ``None``: they
             are not rounded, whatever a kernel asks for.
         sanitize_overflow: Whether, with ``debug``, integers that wrap around are errors.
+        operands: What the condition of the assertion at hand compares, by its text: its error shows them.
         print_: Function that ``static_print`` prints with; ``None``: ``print``.
         map_scalars: Applies a function to the scalars of tiles, one after the other, where values are known;
             ``None``: functions of scalars are emitted for all elements at once.
@@ -41,6 +42,7 @@ class Context:
     debug: bool = False
     input_precision: str | None = None
     sanitize_overflow: bool = True
+    operands: Mapping[str, object] = field(default_factory=dict)
     print_: Callable[..., None] | None = None
     map_scalars: Callable[[Callable[..., Any], Sequence[Any]], list[Any]] | None = None
 

@@ -11,10 +11,10 @@ from emu.triton.language.types import dtype as _dtype
 from emu.triton.language.values import ShapeLike, TensorLike, tensor
 
 
-def _grid_axis(axis: ConstexprLike[int]) -> int:
+def _grid_axis(axis: ConstexprLike[int], function: str) -> int:
     axis = unwrap(axis)
     if axis not in (0, 1, 2):
-        raise ValueError(f"axis must be 0, 1 or 2, but got {axis!r}")
+        raise ValueError(f"{function} axis must be 0, 1, or 2 but got {axis}")
     return int(axis)
 
 
@@ -24,7 +24,7 @@ def program_id(axis: ConstexprLike[int]) -> tensor:
     Raises:
         ValueError: The axis is not 0, 1 or 2.
     """
-    return tensor(builder().program_id(_grid_axis(axis)), int32)
+    return tensor(builder().program_id(_grid_axis(axis, "program_id")), int32)
 
 
 def num_programs(axis: ConstexprLike[int]) -> tensor:
@@ -33,7 +33,7 @@ def num_programs(axis: ConstexprLike[int]) -> tensor:
     Raises:
         ValueError: The axis is not 0, 1 or 2.
     """
-    return tensor(builder().num_programs(_grid_axis(axis)), int32)
+    return tensor(builder().num_programs(_grid_axis(axis, "num_programs")), int32)
 
 
 def arange(start: ConstexprLike[int], end: ConstexprLike[int]) -> tensor:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Mapping
 from typing import TypeVar
 
+from emu.tile.ir import Value
 from emu.triton.language.arithmetic import logical_or, not_
 from emu.triton.language.constants import ConstexprLike, unwrap, unwrap_sequence
 from emu.triton.language.context import builder, current
 from emu.triton.language.conversion import cast_to, computed, to_tensor
+from emu.triton.language.shapes import broadcast_to
 from emu.triton.language.types import int1
 from emu.triton.language.values import ShapeLike, TensorLike, tensor
 
@@ -56,6 +59,9 @@ def device_assert(
         cond: A condition, or a tensor of them.
         msg: Text of the error, known at compile time.
         mask: The condition is checked only where this is true.
+
+    The error names the kernel, the program, the first lane that fails and, where the condition compares values,
+    those values in that lane.
     """
     context = current()
     if not context.debug:
@@ -64,7 +70,27 @@ def device_assert(
     where = unwrap(mask)
     if where is not None:
         condition = logical_or(condition, not_(cast_to(to_tensor(where), int1)))
-    context.builder.assert_(condition.handle, str(unwrap(msg)))  # noqa: PT009 - no test's assertion
+    compared = shown(context.operands, condition)
+    context.builder.assert_(condition.handle, str(unwrap(msg)), compared)  # noqa: PT009 - emits an ASSERT
+
+
+def shown(operands: Mapping[str, object], condition: tensor) -> dict[str, Value]:
+    """Return what the error of an assertion shows: the operands that have a value in each of its lanes."""
+    found = {}
+    for name, given in operands.items():
+        value = unwrap(given)
+        if not isinstance(value, (tensor, bool, int, float)):
+            continue
+        try:
+            operand = computed(to_tensor(value))
+            if operand.extents and operand.extents != condition.extents:
+                operand = broadcast_to(operand, condition.extents)
+        except (
+            ValueError
+        ):  # it has more elements than the condition, or is a number of more than 64 bits
+            continue
+        found[name] = operand.handle
+    return found
 
 
 def device_print(

@@ -8,6 +8,7 @@ from typing import Any
 from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import current
 from emu.triton.language.conversion import bitcast_to, cast_to, to_tensor
+from emu.triton.language.promotion import computation_type
 from emu.triton.language.shapes import broadcast_tensors
 from emu.triton.language.types import dtype
 from emu.triton.language.values import TensorLike, tensor
@@ -84,6 +85,18 @@ def call_extern(symbol: str, operands: Sequence[tensor], result: dtype) -> tenso
     return cast_to(value, result)
 
 
+def promote_operands(operands: Sequence[tensor]) -> list[tensor]:
+    """Return operands in their common dtype: what Triton tries where no function takes theirs.
+
+    Raises:
+        TypeError: One is no number.
+    """
+    common = operands[0].dtype
+    for operand in operands[1:]:
+        common = computation_type(common, False, operand.dtype, False)
+    return [cast_to(operand, common) for operand in operands]
+
+
 def extern_elementwise(
     lib_name: ConstexprLike[str],
     lib_path: ConstexprLike[str],
@@ -106,7 +119,7 @@ def extern_elementwise(
 
     Raises:
         NotImplementedError: The symbol is not in the table; :func:`register_extern` adds one.
-        TypeError: No function takes operands of these dtypes.
+        TypeError: No function takes operands of these dtypes, nor of the dtype that they have in common.
         ValueError: There is no function at all, or the number of operands or their shapes do not fit.
     """
     # Functions that are written for Triton hand on its builder, which has no part in this.
@@ -124,6 +137,9 @@ def extern_elementwise(
         raise ValueError(
             f"args must be {' or '.join(map(str, sorted(counts)))} operands, but got {len(dtypes)}"
         )
+    if dtypes not in table and len(operands) > 1:
+        operands = promote_operands(operands)
+        dtypes = tuple(o.dtype for o in operands)
     if dtypes not in table:
         takes = " or ".join(f"({', '.join(map(str, types))})" for types in table)
         raise TypeError(

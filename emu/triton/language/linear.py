@@ -131,9 +131,7 @@ def dot(
     result = _result_dtype(input, wanted)
     imprecise = unwrap(max_num_imprecise_acc)
     if imprecise is not None and input.dtype.is_fp8() and imprecise > input.extents[-1]:
-        raise ValueError(
-            f"max_num_imprecise_acc must be at most k = {input.extents[-1]}, but got {imprecise}"
-        )
+        raise ValueError(f"max_num_imprecise_acc ({imprecise}) must be <= K ({input.extents[-1]})")
     if start is None:
         start = zeros(shape, result)
     elif start.extents != shape or start.dtype != result:

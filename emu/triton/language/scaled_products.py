@@ -129,7 +129,11 @@ def _check_shapes(lhs: _Side, rhs: _Side) -> tuple[int, ...]:
         given, wanted = side.scale.extents, (*left[:-2], extent)
         said = ", ".join(map(str, (*wanted, f"{left[-1]} / group")))
         found = left[-1] // given[-1] if given else 0
-        if given[:-1] != wanted or found not in _GROUPS or found != (group or found):
+        if given[:-1] == wanted and group is not None and found in _GROUPS and found != group:
+            raise ValueError(
+                f"Operands must have the same scale factor; (lhs: {group} vs rhs: {found})"
+            )
+        if given[:-1] != wanted or found not in _GROUPS:
             raise ValueError(
                 f"{side.name}_scale must have shape ({said}) with one group of 16 or 32 elements of "
                 f"both operands, but got {side.scale}"

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -34,6 +34,9 @@ Tensor: TypeAlias = Any
 
 Key: TypeAlias = Hashable
 """Key of an argument: equal keys mean the same type, and of a constant the same value."""
+
+DEVICE = "device"
+"""Second part of the key of a tensor in the memory of a GPU; the first is its dtype or spelling."""
 
 Packed: TypeAlias = "int | float | tuple[Packed, ...]"
 """What is passed for an argument: an address, a number, or a tuple of these."""
@@ -97,9 +100,8 @@ def describe(value: object) -> tuple[Key, Packed]:
     if torch is not None and isinstance(value, torch.Tensor):
         tensor: Tensor = value
         with guard():
-            if not tensor.is_cpu:
-                refuse_device(tensor)
-            return tensor.dtype, tensor.data_ptr()
+            key = tensor.dtype if tensor.is_cpu else (tensor.dtype, DEVICE)
+            return key, tensor.data_ptr()
     if isinstance(value, np.ndarray):
         return _array(value)
     if isinstance(value, tuple):
@@ -111,16 +113,27 @@ def describe(value: object) -> tuple[Key, Packed]:
     return _foreign(value)
 
 
-def refuse_device(tensor: Tensor) -> NoReturn:
-    """Refuse a tensor whose memory is not the host's.
+def check_on_host(key: Key, value: Any) -> None:
+    """Check that an argument, or what it consists of, is not in the memory of a GPU.
+
+    Args:
+        key: Its key.
+        value: The argument.
 
     Raises:
-        ValueError: Always.
+        ValueError: It is.
     """
-    raise ValueError(
-        f"a tensor argument must be in host memory (or on an emulated device), but got one on "
-        f"{tensor.device}"
-    )
+    if isinstance(key, DescriptorKey):
+        check_on_host(key.base, value.base)
+    elif isinstance(key, tuple) and key[-1] is DEVICE:
+        place = getattr(value, "device", "a device")
+        raise ValueError(
+            "a tensor argument must be in host memory (or on an emulated device) unless "
+            f"backend='cuda', but got one on {place}"
+        )
+    elif isinstance(key, tuple) and isinstance(key[0], type) and isinstance(value, tuple):
+        for of_item, item in zip(key[1:], value, strict=True):
+            check_on_host(of_item, item)
 
 
 def integer_key(value: int) -> str:
@@ -186,6 +199,9 @@ def _foreign(value: Tensor) -> tuple[Key, Packed]:
     if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
         with guard():
             return _key_of(value.dtype), value.data_ptr()
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is not None:
+        return (np.dtype(interface["typestr"]), DEVICE), interface["data"][0]
     if hasattr(value, "__dlpack__"):
         return _dlpack(value)
     if isinstance(value, JITCallable) or dtype_name(value) is not None:
@@ -222,6 +238,7 @@ class _DLTensor(ctypes.Structure):
     )
 
 
+_DLPACK_CUDA = 2
 _DLPACK_KINDS = {0: "i", 1: "u", 2: "fp", 4: "bf"}
 
 
@@ -231,9 +248,10 @@ def _dlpack(value: Tensor) -> tuple[Key, Packed]:
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     tensor = _DLTensor.from_address(get(capsule, b"dltensor"))
-    if tensor.device_type not in (1, 3, 11):  # the CPU, and host memory known to a GPU
+    if tensor.device_type not in (1, 2, 3, 11):  # the CPU, CUDA, and host memory known to a GPU
         raise ValueError(
-            f"a DLPack argument must be in host memory, but got device type {tensor.device_type}"
+            "a DLPack argument must be in host memory or on a CUDA device, but got device type "
+            f"{tensor.device_type}"
         )
     name = "i1" if tensor.code == 6 else f"{_DLPACK_KINDS.get(tensor.code, '?')}{tensor.bits}"
     if name not in SCALARS or tensor.lanes != 1:
@@ -241,7 +259,8 @@ def _dlpack(value: Tensor) -> tuple[Key, Packed]:
             f"a DLPack argument must have a dtype that kernels know, but got code {tensor.code}, "
             f"{tensor.bits} bits, {tensor.lanes} lanes"
         )
-    return f"*{name}", (tensor.data or 0) + tensor.byte_offset
+    key = (f"*{name}", DEVICE) if tensor.device_type == _DLPACK_CUDA else f"*{name}"
+    return key, (tensor.data or 0) + tensor.byte_offset
 
 
 def dtype_name(dtype: Any) -> str | None:
@@ -289,7 +308,7 @@ def _key_of(dtype: Any) -> Key:
 
 def pointer_spelling(key: Any) -> str | None:
     """Return how a signature spells the pointer that a key means; None of a key of anything but a tensor."""
-    if isinstance(key, tuple) and len(key) == 2 and key[1] == "read-only":
+    if isinstance(key, tuple) and len(key) == 2 and key[1] in ("read-only", DEVICE):
         key = key[0]
     if isinstance(key, str):
         return key if key.startswith("*") else None
@@ -356,21 +375,25 @@ class Specialised(NamedTuple):
 CONSTANT = "constexpr"
 
 
-def specialise(param: KernelParam, value: object) -> Specialised:
+def specialise(param: KernelParam, value: object, on_device: bool = False) -> Specialised:
     """Return the meaning of an argument for a parameter.
 
     Args:
         param: The parameter.
         value: The argument.
+        on_device: Whether its memory may be that of a GPU.
 
     Raises:
         TypeError: An argument of this type cannot be passed.
+        ValueError: Its memory is that of a GPU.
         OverflowError: An integer does not fit into 64 bits, or into the annotated type.
     """
     if param.is_constexpr:
         constant = plain_value(value)
         return Specialised(CONSTANT, tuple(constant) if isinstance(constant, list) else constant)
     key, _ = describe(value)
+    if not on_device:
+        check_on_host(key, value)
     annotated = annotated_scalar(param)
     if annotated is not None and key is not None and not isinstance(value, tuple):
         check_annotated(param.name, annotated, value)
@@ -443,6 +466,8 @@ def _meaning(key: Key, value: Any, keep_values: bool) -> Specialised:
                 tuple(p.value for p in parts),
                 any(p.read_only for p in parts),
             )
+        if key[1] is DEVICE:
+            return Specialised(pointer_spelling(key) or _pointer_to(key[0]))
         return Specialised(_pointer_to(key[0]), read_only=True)
     return Specialised(_pointer_to(key))
 

@@ -6,7 +6,7 @@ A backend registers itself under the name that programs choose it by; nothing he
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from emu.tile.ir import Module
 from emu.triton.runtime.arguments import Packed
@@ -22,6 +22,34 @@ class Executable(Protocol):
         """Return a function that runs it on at most that many threads."""
 
 
+class PassedTensor(NamedTuple):
+    """A tensor whose address an executable is given.
+
+    Attributes:
+        name: The argument's name.
+        value: The tensor or array.
+        is_written: Whether the kernel may write to it.
+    """
+
+    name: str
+    value: Any
+    is_written: bool
+
+
+DeviceLaunch: TypeAlias = Callable[
+    [tuple[int, int, int], Sequence[Packed], Sequence[PassedTensor | None]], None
+]
+"""Runs a kernel for a grid with the packed values of its arguments, and the tensors among these."""
+
+
+@runtime_checkable
+class DeviceExecutable(Protocol):
+    """A kernel that does not run on the host, or may not touch all of its memory."""
+
+    def bind_device(self, warps: int) -> DeviceLaunch:
+        """Return a function that runs it on blocks of so many warps."""
+
+
 class Backend:
     """Base of backends: compiles kernels, and may keep them on disk.
 
@@ -31,10 +59,12 @@ class Backend:
         name: Name in the option ``backend`` of a launch and in ``EMU_TRITON_BACKEND``.
         is_stored: Whether executables are kept on disk; :meth:`to_bytes` and :meth:`from_bytes` then
             convert them.
+        takes_device_tensors: Whether tensors may be in the memory of a GPU.
     """
 
     name: str
     is_stored = False
+    takes_device_tensors = False
 
     def compile(self, module: Module, contract: bool) -> Executable:
         """Make a module executable; it may be changed.

@@ -31,7 +31,7 @@ from emu.triton.runtime.extensions import (
     compile_so_from_file,
     compile_so_from_src,
 )
-from emu.triton.runtime.stores import stored_arguments
+from emu.triton.runtime.stores import exchanges_lanes, stored_arguments
 from emu.triton.source import JITCallable
 
 if TYPE_CHECKING:
@@ -172,6 +172,7 @@ class Build:
         executable: Runs the kernel.
         stores: For each argument of the executable, whether it may be written through.
         from_disk: Whether another process had compiled it.
+        exchanges: Whether lanes of a tile get values from other lanes, for which a GPU needs shared memory.
         times: How long that took; of one from disk, the first is the time of loading.
         sites: What a kernel with checks may report, by number; None without checks.
     """
@@ -183,7 +184,9 @@ class Build:
         stores: list[bool],
         from_disk: bool,
         sites: Sites | None = None,
+        exchanges: bool = True,
     ) -> None:
+        self.exchanges = exchanges
         self.times = CompileTimes(0, [], 0)
         self.request = request
         self.executable = executable
@@ -219,7 +222,7 @@ def build(request: Request) -> Build:
             return found
         made = _compile(request)
         begin = time.perf_counter_ns()
-        kept: dict[str, object] = {"stores": made.stores}
+        kept: dict[str, object] = {"stores": made.stores, "exchanges": made.exchanges}
         if request.check is not None:
             assert made.sites is not None
             kept["sites"] = made.sites.to_json()
@@ -244,13 +247,15 @@ def _load(request: Request, digest: str) -> Build | None:
         from emu.triton.runtime.instrumented import Sites
 
         sites = Sites.from_json(facts["sites"])
-    return Build(request, executable, facts["stores"], from_disk=True, sites=sites)
+    facts_of_code = facts["stores"], True, sites, facts["exchanges"]
+    return Build(request, executable, *facts_of_code)
 
 
 def _compile(request: Request) -> Build:
     begin = time.perf_counter_ns()
     module = request.module()
     stores = stored_arguments(module)  # the compiler may rewrite the module
+    exchanges = exchanges_lanes(module)
     sites = None
     if request.check is not None:
         from emu.triton.runtime.instrumented import instrument
@@ -259,7 +264,7 @@ def _compile(request: Request) -> Build:
     front_end = _microseconds(begin)
     begin = time.perf_counter_ns()
     executable = backends.find(request.backend).compile(module, request.contract)
-    made = Build(request, executable, stores, False, sites)
+    made = Build(request, executable, stores, False, sites, exchanges)
     made.times = CompileTimes(front_end, [(request.backend, _microseconds(begin))], 0)
     return made
 

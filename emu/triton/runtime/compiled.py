@@ -12,9 +12,22 @@ from typing import TYPE_CHECKING, Any
 from emu.triton import knobs
 from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import options
-from emu.triton.runtime.arguments import CONSTANT, Packed, describe, torch_guard, width
-from emu.triton.runtime.backends import Executable, Launch
-from emu.triton.runtime.build import Build
+from emu.triton.runtime.arguments import (
+    CONSTANT,
+    Packed,
+    check_on_host,
+    describe,
+    torch_guard,
+    width,
+)
+from emu.triton.runtime.backends import (
+    DeviceExecutable,
+    DeviceLaunch,
+    Executable,
+    Launch,
+    PassedTensor,
+)
+from emu.triton.runtime.build import Build, Request
 from emu.triton.runtime.driver import WARP_SIZE, driver
 from emu.triton.runtime.launcher import extents
 
@@ -40,6 +53,7 @@ class CompiledKernel:
         hash: Digest of all that the code depends on.
         src: The function, its signature and constants.
         run: ``run(x, y, z, packed values[, arguments by name])``.
+        takes_arguments: Whether ``run`` must be given the arguments by name, as it needs to know their memory.
         module: The executable, once the kernel was launched or ``_init_handles()`` called; else None.
         function: The same.
         metadata_group: Paths of the kernel's files by name: none.
@@ -53,7 +67,7 @@ class CompiledKernel:
         request = build.request
         threads = options.threads_of(given)
         self._build = build
-        self.name = request.fn.__name__
+        self.name = _name(request)
         self.module: Executable | None = None
         self.function: Executable | None = None
         self.metadata_group: dict[str, str] = {}
@@ -63,7 +77,7 @@ class CompiledKernel:
             | {n: v for n, v in given.items() if v is not None}
             | {
                 "name": self.name,
-                "shared": SHARED_BYTES,
+                "shared": SHARED_BYTES if build.exchanges else 0,
                 "tmem_size": 0,
                 "global_scratch_size": 0,
                 "target": driver.active.get_current_target(),
@@ -79,6 +93,7 @@ class CompiledKernel:
             self.metadata.num_ctas,
             self.metadata.shared,
         )
+        self.takes_arguments = isinstance(build.executable, DeviceExecutable)
         self._threads = threads
         self._owner = os.getpid()
         self.run: Callable[..., None] = self._run_first
@@ -146,7 +161,11 @@ class CompiledKernel:
                     f"are not constexpr, but got {len(args)}"
                 )
             with torch_guard():
-                packed = tuple(describe(value)[1] for value in values)
+                described = [describe(value) for value in values]
+                if not self.takes_arguments:
+                    for (key, _), value in zip(described, values, strict=True):
+                        check_on_host(key, value)
+                packed = tuple(p for _, p in described)
             x, y, z = extents(grid)
             if x:
                 given = dict.fromkeys(signature) | self.src.constants
@@ -184,6 +203,15 @@ class Source:
     name: str
     signature: dict[str, TypeSpelling]
     constants: dict[str, object]
+
+
+def _name(request: Request) -> str:
+    """Return the name of a kernel, which ``jit(repr=…)`` may make of types and constants."""
+    fn = request.fn
+    if getattr(fn, "_repr", None) is None:
+        return fn.__name__
+    described = Source(fn, fn.__name__, request.signature, request.constants)
+    return str(fn.repr(described))  # type: ignore[attr-defined]  # such a function is a JITFunction
 
 
 class LaunchMetadata:
@@ -239,8 +267,11 @@ def _selection(build: Build) -> Callable[[Sequence[Packed]], list[Packed]] | Non
 
 def _make_run(build: Build, kernel: CompiledKernel, threads: int) -> Callable[..., None]:
     """Return the function that runs a kernel for a grid with packed values."""
-    bound = build.executable.bind(threads)
     select = _selection(build)
+    if isinstance(build.executable, DeviceExecutable):
+        device = build.executable.bind_device(kernel.metadata.num_warps)
+        return _run_on_device(build, kernel, device, select)
+    bound = build.executable.bind(threads)
     check = None if build.request.check is None else _checker(build).launch
 
     def run(
@@ -264,10 +295,61 @@ def _make_run(build: Build, kernel: CompiledKernel, threads: int) -> Callable[..
     return run
 
 
+def _run_on_device(
+    build: Build,
+    kernel: CompiledKernel,
+    device: DeviceLaunch,
+    select: Callable[[Sequence[Packed]], list[Packed]] | None,
+) -> Callable[..., None]:
+    """Return the function that runs a kernel on a device, which is told the memory of its arguments."""
+    arguments = list(zip(_arguments_of(build), build.stores, strict=True))
+
+    def run(
+        x: int,
+        y: int,
+        z: int,
+        values: Sequence[Packed],
+        given: Mapping[str, object] | None = None,
+    ) -> None:
+        if select is not None:
+            values = select(values)
+        tensors = [
+            PassedTensor(name, _at(given, path), is_written) if is_pointer and given else None
+            for (name, is_pointer, path), is_written in arguments
+        ]
+
+        def launch(x: int, y: int, z: int, values: Sequence[Packed]) -> None:
+            device((x, y, z), values, tensors)
+
+        hooks = knobs.runtime
+        if hooks.launch_enter_hook or hooks.launch_exit_hook:
+            _run_with_hooks(kernel, launch, (x, y, z, values), given)
+        else:
+            launch(x, y, z, values)
+
+    return run
+
+
+def _at(given: Mapping[str, object], path: tuple[int | str, ...]) -> Any:
+    """Return what an argument of the executable was made of."""
+    name, *steps = path
+    value: Any = given[str(name)]
+    for step in steps:
+        value = getattr(value, step) if isinstance(step, str) else value[step]
+    return value
+
+
 def _checker(build: Build) -> CheckedLauncher:
     """Return what launches a kernel with checks."""
     from emu.triton.runtime.instrumented import CheckedLauncher
 
+    request = build.request
+    assert request.check is not None and build.sites is not None
+    return CheckedLauncher(request.fn.__name__, request.check, build.sites, _arguments_of(build))
+
+
+def _arguments_of(build: Build) -> list[tuple[str, bool, tuple[int | str, ...]]]:
+    """Return name, whether it is a pointer, and path in the arguments by name of each of the executable's."""
     request, arguments = build.request, list[tuple[str, bool, tuple[int | str, ...]]]()
     for parameter in request.fn.params:
         if parameter.is_constexpr:
@@ -287,8 +369,7 @@ def _checker(build: Build) -> CheckedLauncher:
             name = parameter.name + "".join(f"[{step}]" for step in steps if step != "base")
             is_pointer = isinstance(spelled, str) and spelled.startswith("*")
             arguments.append((name, is_pointer, (parameter.name, *steps)))
-    assert request.check is not None and build.sites is not None
-    return CheckedLauncher(request.fn.__name__, request.check, build.sites, arguments)
+    return arguments
 
 
 def _run_checked(

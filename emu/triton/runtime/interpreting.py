@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from emu.kernels.core import environment
 from emu.triton import knobs
 from emu.triton.runtime import arguments, launcher, options
 from emu.triton.runtime.build import type_of
+from emu.triton.runtime.compiled import LaunchMetadata
 from emu.triton.source import JITCallable
 
 if TYPE_CHECKING:
@@ -69,17 +71,41 @@ def launch(
         return None
     from emu.triton.interpreter import grid as programs
 
-    return programs.run(
-        programs.Launch(
-            kernel,
-            types,
-            values,
-            extents,
-            shape,
-            environment.interpreted_program(),
-            environment.interpreter_prints_elements(),
-        )
+    described = programs.Launch(
+        kernel,
+        types,
+        values,
+        extents,
+        shape,
+        environment.interpreted_program(),
+        environment.interpreter_prints_elements(),
     )
+    started, ended = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
+    if not started and not ended:
+        return programs.run(described)
+    facts = _facts(kernel, shape, bound, given)
+    if started:
+        started(facts)
+    failed = programs.run(described)
+    if ended and failed is None:
+        ended(facts)
+    return failed
+
+
+def _facts(
+    kernel: JITCallable,
+    shape: tuple[int, int, int],
+    bound: dict[str, object],
+    given: dict[str, object],
+) -> LaunchMetadata:
+    """Return the argument of launch hooks; there is no compiled function."""
+    facts = LaunchMetadata({"name": kernel.__name__, "function": None, "stream": 0})
+    made_by = getattr(kernel, "launch_metadata", None)
+    if made_by is not None:
+        known = {n: v for n, v in given.items() if v is not None}
+        metadata = SimpleNamespace(**options.IGNORED | known | {"name": kernel.__name__})
+        facts.add(made_by, (shape, metadata, bound))
+    return facts
 
 
 def _extents(name: str, value: Any) -> Iterator[Extent]:

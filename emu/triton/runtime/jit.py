@@ -6,13 +6,15 @@ import functools
 import inspect
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 from emu.triton import knobs
 from emu.triton.language.aggregates import aggregate
 from emu.triton.runtime import arguments, hooks, interpreting, launcher, options
+from emu.triton.runtime._async_compile import FutureKernel, active_mode
 from emu.triton.runtime.arguments import Key
+from emu.triton.runtime.backends import find as find_backend
 from emu.triton.runtime.build import Build, Request, build
 from emu.triton.runtime.compiled import CompiledKernel
 from emu.triton.runtime.driver import driver
@@ -122,7 +124,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         self._is_warmup = False
         self._checked_table: dict[Key, CompiledKernel] = {}
         self._builds: dict[Key, Build] = {}
-        self._watched: list[tuple[str, object, dict[str, object]]] = []
+        self._watched: list[launcher.Watched] = []
         self._lock = threading.RLock()
         _functions[f"{self.module}:{self.__qualname__}"] = self
 
@@ -143,11 +145,12 @@ class JITFunction(JITCallable, KernelInterface[T]):
         interpret = launcher.Interpret(
             self.interpret, interpreting.is_wanted, functools.partial(interpreting.launch, self)
         )
+        miss: Callable[..., Any] = self._miss  # a FutureKernel has all that a kernel has
         return launcher.make(
             self.__name__,
             self.params,
             table,
-            self._miss,
+            miss,
             self._watched,
             checked,
             with_arguments=self.launch_metadata is not None,
@@ -221,16 +224,13 @@ class JITFunction(JITCallable, KernelInterface[T]):
 
     # ---- compilation
 
-    def _miss(self, key: Key, bound: dict[str, object], given: dict[str, object]) -> CompiledKernel:
-        """Compile and store the kernel for a new combination of arguments."""
+    def _miss(
+        self, key: Key, bound: dict[str, object], given: dict[str, object]
+    ) -> CompiledKernel | FutureKernel | None:
+        """Compile and store the kernel for a new combination of arguments; None if a hook stops that."""
         options.check(self.__name__, given, self.arg_names)
-        with self._lock, arguments.torch_guard():
-            specialised = {}
-            for param in self.params:
-                try:
-                    specialised[param.name] = arguments.specialise(param, bound[param.name])
-                except launcher.REFUSALS as error:
-                    launcher.raise_named(self.__name__, param.name, error)
+        backend = options.backend_of(given)
+        specialised = self._specialise(bound, find_backend(backend).takes_device_tensors)
         debug = given.get("debug")
         debug = (self.debug if debug is None else debug) or knobs.runtime.debug
         constants = {
@@ -243,52 +243,94 @@ class JITFunction(JITCallable, KernelInterface[T]):
             {name: one.type for name, one in specialised.items()},
             constants,
             bool(debug),
-            options.backend_of(given),
+            backend,
             given.get("enable_fp_fusion") is True,
-            options.check_of(given.get("check"), False),
+            options.checked_by(backend, given.get("check")),
             options.input_precision_of(given),
             given.get("sanitize_overflow") is not False,
         )
+        table = self._table if request.check is None else self._checked_table
+
+        def finish(kernel: CompiledKernel, made: Build) -> CompiledKernel:
+            self._check_read_only(made, specialised)
+            table[key] = kernel
+            return kernel
+
         with self._lock:
             known = request.key()
             if known in self._preloaded:
                 made = self._builds[known]
-                kernel = CompiledKernel(made, given)
-            else:
-                made, kernel = self._compile(key, request, given)
-            self._check_read_only(made, specialised)
-            table = self._table if request.check is None else self._checked_table
-            table[key] = kernel
-        return kernel
+                return finish(CompiledKernel(made, given), made)
+            return self._compile(key, request, given, finish)
+
+    def _specialise(
+        self, bound: dict[str, object], on_device: bool
+    ) -> dict[str, arguments.Specialised]:
+        """Return the meaning of each argument; ``on_device``: whether tensors may be a GPU's."""
+        specialised = {}
+        with self._lock, arguments.torch_guard():
+            for param in self.params:
+                try:
+                    specialised[param.name] = arguments.specialise(
+                        param, bound[param.name], on_device
+                    )
+                except launcher.REFUSALS as error:
+                    launcher.raise_named(self.__name__, param.name, error)
+        return specialised
 
     def _compile(
-        self, key: Key, request: Request, given: dict[str, object]
-    ) -> tuple[Build, CompiledKernel]:
-        """Compile a kernel unless one with options that make the same code was compiled; call the hooks."""
+        self,
+        key: Key,
+        request: Request,
+        given: dict[str, object],
+        finish: Callable[[CompiledKernel, Build], CompiledKernel],
+    ) -> CompiledKernel | FutureKernel | None:
+        """Compile a kernel unless one with options that make the same code was compiled; call the hooks.
+
+        Args:
+            key: Of the kernel in its table.
+            request: What to compile.
+            given: Options of the launch.
+            finish: Stores the kernel and returns it.
+
+        Returns:
+            The kernel; inside an ``AsyncCompileMode`` one that may still be compiled; None if ``jit_cache_hook``
+            says that it must not be.
+        """
         before, after = knobs.runtime.jit_cache_hook, knobs.runtime.jit_post_compile_hook
         facts: dict[str, Any] = {}
         if before is not None or after is not None:
             self._keys[repr(key)] = key
             facts = hooks.facts_of(self, key, request, given, self._is_warmup)
-        if before is not None:
-            before(**facts, already_compiled=False)
+        if before is not None and before(**facts, already_compiled=False):
+            return None
         known = request.key()
-        made = self._builds.get(known)
-        is_new = made is None
-        if made is None:
-            made = self._builds[known] = build(request)
-            _ = self.cache_key  # finds the globals that it depends on
-            self._watched[:] = [
-                (name, value, space) for (name, _), (value, space) in self.used_global_vals.items()
-            ]
-        kernel = CompiledKernel(made, given)
-        if is_new:
-            hooks.tell_listener(made, kernel, kernel.src)
-        if after is not None:
-            after(**facts, already_compiled=made.from_disk or not is_new)
-        return made, kernel
+        is_new = known not in self._builds
 
-    def preload(self, specialization_data: str) -> CompiledKernel:
+        def finalize(made: Build) -> CompiledKernel:
+            with self._lock:
+                self._builds[known] = made
+                _ = self.cache_key  # finds the globals that it depends on
+                self._watched[:] = [
+                    _watched(name, value, space)
+                    for (name, _), (value, space) in self.used_global_vals.items()
+                ]
+                kernel = finish(CompiledKernel(made, given), made)
+            if is_new:
+                hooks.tell_listener(made, kernel, kernel.src)
+            if after is not None:
+                after(**facts, already_compiled=made.from_disk or not is_new)
+            return kernel
+
+        mode = active_mode.get()
+        if mode is None or not is_new:
+            return finalize(build(request) if is_new else self._builds[known])
+        future = mode.submit((self, key), functools.partial(build, request), finalize)
+        table: dict[Key, Any] = self._table if request.check is None else self._checked_table
+        table[key] = future
+        return future
+
+    def preload(self, specialization_data: str) -> CompiledKernel | FutureKernel | None:
         """Compile a kernel before its first launch.
 
         Args:
@@ -320,10 +362,13 @@ class JITFunction(JITCallable, KernelInterface[T]):
         )
         with self._lock:
             key = self._keys.get(told["key"], told["key"])
-            _, kernel = self._compile(key, request, given)
-            self._preloaded.add(request.key())
-            self._table[key] = kernel
-        return kernel
+
+            def finish(kernel: CompiledKernel, _: Build) -> CompiledKernel:
+                self._preloaded.add(request.key())
+                self._table[key] = kernel
+                return kernel
+
+            return self._compile(key, request, given, finish)
 
     @functools.cached_property
     def device_caches(self) -> hooks.DeviceCaches:
@@ -355,6 +400,10 @@ class JITFunction(JITCallable, KernelInterface[T]):
         super()._unsafe_update_src(new_src)
         self._table.clear()
 
+    def is_gluon(self) -> bool:
+        """Return False: kernels of Gluon are not run."""
+        return False
+
     def repr(self, specialization: object) -> str:
         """Return the name of the kernel, as the program gives it or as it is."""
         return self._fn_name if self._repr is None else self._repr(specialization)
@@ -379,6 +428,13 @@ class JITFunction(JITCallable, KernelInterface[T]):
 
 _functions: dict[str, JITFunction[Any]] = {}
 """Kernels by module and name, for constants that a text names."""
+
+
+def _watched(name: str, value: object, space: Mapping[str, object]) -> launcher.Watched:
+    is_constexpr = type(value).__name__ == "constexpr"
+    return launcher.Watched(
+        name, value, getattr(value, "value", None) if is_constexpr else None, space
+    )
 
 
 def _as_tuple(spelled: Any) -> Any:

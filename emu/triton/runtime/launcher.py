@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from emu.triton import knobs
+from emu.triton.formats import BY_SPELLING
 from emu.triton.runtime import arguments
 from emu.triton.runtime.arguments import Key, Packed
 from emu.triton.runtime.options import check as check_options
@@ -35,14 +36,16 @@ REFUSALS = (TypeError, ValueError, OverflowError)  # of an argument
 #                   _emu_key of the compiled kernel; _emu_kernel, the CompiledKernel;
 #                   _emu_checked launches with the option "check"
 #   tables          _emu_table (kernels by key), _emu_tensors (classes of torch tensors),
-#                   _emu_watched (name, value and namespace of the globals that kernels were compiled with;
-#                   in the loop _emu_n, _emu_value and _emu_space)
-#   as Python       _emu_knobs (settings), _emu_always, _emu_interprets, _emu_interpret: see Interpret;
-#                   _emu_failed, an error that this returned
+#                   _emu_watched (the globals that kernels were compiled with, as Watched;
+#                   in the loop _emu_n, _emu_value, _emu_plain, _emu_space, and _emu_now, the present value)
+#   settings        _emu_knobs; where none is assigned and the environment (_emu_environment) has none of
+#                   _emu_interpret_variable and _emu_debug_variable, they are not asked one by one
+#   as Python       _emu_always, _emu_interprets, _emu_interpret: see Interpret; _emu_failed, an error that
+#                   this returned
 #   while keys are made, torch must not record or redirect what is read from tensors: _emu_modes() is
 #                   whether it might, _emu_guard() the context that prevents it, _emu_active that context
-#   rare cases      _emu_refuse (memory of a device), _emu_integer (64 bits), _emu_describe (all other
-#                   arguments), _emu_constant, _emu_annotated, _emu_extents (of the grid),
+#   rare cases      _emu_integer (64 bits), _emu_describe (all other arguments), _emu_constant,
+#                   _emu_annotated, _emu_extents (of the grid),
 #                   _emu_options_key (options that cannot be hashed), _emu_miss (compiles),
 #                   _emu_changed (a watched global), _emu_refusals and _emu_raise_named (errors of an argument)
 _TENSOR = """\
@@ -52,14 +55,17 @@ _TENSOR = """\
                 _emu_k{i} = {name}.dtype
                 _emu_v{i} = {name}.data_ptr()
                 if not {name}.is_cpu:
-                    _emu_refuse({name})
+                    _emu_k{i} = _emu_k{i}, "device"
             elif _emu_c is int:
                 _emu_v{i} = {name}
-                _emu_k{i} = {one}"i32" if -2147483648 <= {name} <= 2147483647 else _emu_integer({name})
+                _emu_k{i} = {one}{aligned}"i32" if -2147483648 <= {name} <= 2147483647 else _emu_integer({name})
             else:
                 _emu_k{i}, _emu_v{i} = _emu_describe({name})
 """
 _ONE = "1 if {name} == 1 else "
+_ALIGNED = (
+    "{name} & 15 and "  # 0 of a multiple of 16: as in Triton another entry, here of the same code
+)
 _CONSTANT = """\
             _emu_i = {i}
             _emu_c = {name}.__class__
@@ -71,8 +77,9 @@ _CONSTANT = """\
 _ANNOTATED = """\
             _emu_i = {i}
             _emu_v{i} = {name}
-            _emu_k{i} = 0
-            if {name}.__class__ is not int or not {low} <= {name} <= {high}:
+            if {name}.__class__ is int and {low} <= {name} <= {high}:
+                _emu_k{i} = {key}
+            else:
                 _emu_k{i}, _emu_v{i} = _emu_annotated({name!r}, {type!r}, {name})
 """
 _BODY = """\
@@ -91,13 +98,21 @@ def launcher({parameters}):
     finally:
         if _emu_active is not None:
             _emu_active.__exit__(None, None, None)
-    if _emu_knobs.runtime.interpret or _emu_always or _emu_options:
+    _emu_key = ({keys})
+    if (
+        _emu_knobs.runtime.__dict__
+        or _emu_interpret_variable in _emu_environment
+        or _emu_debug_variable in _emu_environment
+        or _emu_always
+        or (_emu_options and "interpret" in _emu_options)
+    ):
         if _emu_interprets(_emu_always, _emu_options):
             _emu_failed = _emu_interpret(_emu_grid, {{{bound}}}, _emu_options)
             if _emu_failed is not None:
                 raise _emu_failed
             return None
-    _emu_key = ({keys})
+        if _emu_knobs.runtime.debug:
+            _emu_key = _emu_key, "debug"
     if _emu_options:
         if "check" in _emu_options:
             return _emu_checked(_emu_grid, {{{bound}}}, _emu_options)
@@ -111,9 +126,12 @@ def launcher({parameters}):
         _emu_kernel = _emu_table.get(_emu_key)
     if _emu_kernel is None:
         _emu_kernel = _emu_miss(_emu_key, {{{bound}}}, _emu_options)
-    for _emu_n, _emu_value, _emu_space in _emu_watched:
-        if _emu_space.get(_emu_n) is not _emu_value:
-            _emu_changed(_emu_n, _emu_value, _emu_space)
+        if _emu_kernel is None:
+            return None
+    for _emu_n, _emu_value, _emu_plain, _emu_space in _emu_watched:
+        _emu_now = _emu_space.get(_emu_n)
+        if _emu_now is not _emu_value or (_emu_plain is not None and _emu_now.value is not _emu_plain):
+            _emu_changed(_emu_n, _emu_value, _emu_plain, _emu_now)
     if _emu_grid.__class__ is not tuple:
         if _emu_grid is None:
             return _emu_kernel
@@ -126,9 +144,28 @@ def launcher({parameters}):
     else:
         _emu_x, _emu_y, _emu_z = _emu_extents(_emu_grid)
     if _emu_x:
-        _emu_kernel.run(_emu_x, _emu_y, _emu_z, ({values}){given})
+        if _emu_kernel.takes_arguments:
+            _emu_kernel.run(_emu_x, _emu_y, _emu_z, ({values}), {{{bound}}})
+        else:
+            _emu_kernel.run(_emu_x, _emu_y, _emu_z, ({values}){given})
     return _emu_kernel
 """
+
+
+class Watched(NamedTuple):
+    """A global, or a variable of an enclosing function, that became part of a kernel.
+
+    Attributes:
+        name: Its name.
+        value: What it was.
+        plain: Of a constexpr, the value, which programs may replace; else None.
+        space: Where it is looked up.
+    """
+
+    name: str
+    value: object
+    plain: object
+    space: Mapping[str, object]
 
 
 class Interpret(NamedTuple):
@@ -176,11 +213,14 @@ def _lookup(param: KernelParam, i: int) -> str:
     if param.is_constexpr:
         return _CONSTANT.format(name=param.name, i=i)
     annotated = arguments.annotated_scalar(param)
+    one = "" if param.do_not_specialize else _ONE.format(name=param.name)
+    plain = param.do_not_specialize or param.do_not_specialize_on_alignment
+    aligned = "" if plain else _ALIGNED.format(name=param.name)
     if annotated is None:
-        one = "" if param.do_not_specialize else _ONE.format(name=param.name)
-        return _TENSOR.format(name=param.name, i=i, one=one)
+        return _TENSOR.format(name=param.name, i=i, one=one, aligned=aligned)
     low, high = arguments.bounds(annotated)
-    return _ANNOTATED.format(name=param.name, i=i, low=low, high=high, type=annotated)
+    key = "0" if BY_SPELLING[annotated].is_float else f"{one}{aligned}2"
+    return _ANNOTATED.format(name=param.name, i=i, low=low, high=high, type=annotated, key=key)
 
 
 def _never(always: bool, given: dict[str, object]) -> bool:
@@ -191,8 +231,8 @@ def make(
     name: str,
     params: Sequence[KernelParam],
     table: dict[Key, K],
-    miss: Callable[[Key, dict[str, object], dict[str, object]], K],
-    watched: list[tuple[str, object, dict[str, object]]],
+    miss: Callable[[Key, dict[str, object], dict[str, object]], K | None],
+    watched: list[Watched],
     checked: Callable[..., K] | None = None,
     with_arguments: bool = False,
     interpret: Interpret | None = None,
@@ -203,8 +243,9 @@ def make(
         name: The kernel's, as errors about missing arguments say it.
         params: Its parameters.
         table: Compiled kernels by key.
-        miss: Compiles and stores the kernel of a key that the table lacks, from bound arguments and options.
-        watched: Name, value and namespace of each global that became part of compiled kernels.
+        miss: Compiles and stores the kernel of a key that the table lacks, from bound arguments and options;
+            None: nothing is to be compiled.
+        watched: The globals that became part of compiled kernels.
         checked: Launches with the option ``check``, given the grid, bound arguments and options. None: the kernels
             of the table have checks, and are given the arguments themselves as well.
         with_arguments: Whether the kernel is given the arguments by name, too.
@@ -253,8 +294,10 @@ def _namespace(name: str, params: Sequence[KernelParam]) -> dict[str, Any]:
     """Return the names that the generated text uses, except the tables of its kernel."""
     return {
         "_emu_knobs": knobs,
+        "_emu_environment": knobs.variables,
+        "_emu_interpret_variable": knobs.variable_key("TRITON_INTERPRET"),
+        "_emu_debug_variable": knobs.variable_key("TRITON_DEBUG"),
         "_emu_tensors": arguments.tensors,
-        "_emu_refuse": arguments.refuse_device,
         "_emu_integer": arguments.integer_key,
         "_emu_describe": arguments.describe,
         "_emu_constant": arguments.constant_key,
@@ -269,19 +312,24 @@ def _namespace(name: str, params: Sequence[KernelParam]) -> dict[str, Any]:
     }
 
 
-def _check_unchanged(name: str, value: object, space: dict[str, object]) -> None:
+def _check_unchanged(name: str, value: object, plain: object, now: object) -> None:
     """Check that a global has the value that a kernel was compiled with.
 
     Raises:
         RuntimeError: The value has changed.
     """
-    now = plain_value(space.get(name))
-    before = plain_value(value)
-    if type(now) is not type(before) or now != before:
+    before = plain_value(value) if plain is None else plain
+    found = plain_value(now)
+    if type(found) is not type(before) or found != before:
+        texts = [_spelled(value, before), _spelled(now, found)]
         raise RuntimeError(
-            f"Global variable {name} must not change after a kernel that uses it was compiled, but did "
-            f"from {before!r} to {now!r}"
+            f"Global variable {name} has changed since we compiled this kernel, from {texts[0]} to {texts[1]}; "
+            "it is part of the code, and must stay as it is"
         )
+
+
+def _spelled(value: object, plain: object) -> str:
+    return f"constexpr[{plain!r}]" if type(value).__name__ == "constexpr" else repr(value)
 
 
 def _annotated(name: str, type_: str, value: Any) -> tuple[Key, Packed]:

@@ -106,9 +106,26 @@ def _check_threads(threads: object) -> None:
         raise ValueError(f"num_threads must be an int of at least 1, but got {threads!r}")
 
 
+class WarpCountError(ValueError, AssertionError):
+    """Error for a number of warps that no GPU has; an AssertionError too, as in Triton."""
+
+
 def _check_warps(warps: object) -> None:
     if not isinstance(warps, int) or warps < 1 or warps & (warps - 1):
-        raise ValueError(f"num_warps must be a power of 2, but got {warps!r}")
+        raise WarpCountError(f"num_warps must be a power of 2, but got {warps!r}")
+
+
+def _check_ctas(count: object) -> None:
+    if count is None:
+        return
+    if type(count) is not int or count < 1:
+        raise ValueError(f"num_ctas must be an int of at least 1, but got {count!r:.60}")
+    arch = str(knobs.runtime.override_arch or "")
+    if count > 1 and arch.startswith("sm") and arch[2:].isdigit() and int(arch[2:]) < 90:
+        # Nothing here depends on it; but who names a GPU wants to know what it lacks.
+        raise ValueError(
+            f"num_ctas > 1 requires NVIDIA SM90+ (Hopper), but got {count} and override_arch {arch!r}"
+        )
 
 
 def _check_input_precision(apply: object) -> None:
@@ -158,9 +175,22 @@ def check_of(given: object, default: object) -> str | None:
     return None
 
 
+def checked_by(backend: str, given: object) -> str | None:
+    """Return what the kernels of a backend check, as the option of a launch says it.
+
+    Raises:
+        ValueError: There is no such check, or the backend has none.
+    """
+    check = check_of(given, False)
+    if check is not None and backends.find(backend).takes_device_tensors:
+        raise ValueError(f"check must be None or False with backend={backend!r}, but got {check!r}")
+    return check
+
+
 _CHECKS: dict[str, Callable[[object], None]] = {
     "num_threads": _check_threads,
     "num_warps": _check_warps,
+    "num_ctas": _check_ctas,
     "apply_input_precision": _check_input_precision,
     "debug": _check_debug,
     "backend": _check_backend,

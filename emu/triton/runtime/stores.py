@@ -26,6 +26,33 @@ def stored_arguments(module: Module) -> list[bool]:
     return [i in flow.stored for i in range(len(kernel.body.arguments))]
 
 
+_EXCHANGES = frozenset(
+    (
+        Code.RESHAPE,
+        Code.PERMUTE,
+        Code.JOIN,
+        Code.SPLIT,
+        Code.CAT,
+        Code.GATHER,
+        Code.FLIP,
+        Code.REDUCE,
+        Code.SCAN,
+        Code.HISTOGRAM,
+        Code.SORT,
+        Code.DOT,
+    )
+)
+
+
+def exchanges_lanes(module: Module) -> bool:
+    """Return whether lanes of a tile get values from other lanes anywhere in a module."""
+    return any(
+        operation.code in _EXCHANGES
+        for function in module.functions.values()
+        for operation in function.body.walk()
+    )
+
+
 class _Flow:
     """Origins of each value found so far; grows until nothing changes."""
 

@@ -2,6 +2,7 @@
 
 from emu.triton.runtime.timing import do_bench, do_bench_cudagraph, do_bench_proton
 from emu.triton.testing.comparison import assert_close
+from emu.triton.testing.graphs import cuda_graph_without_gc
 from emu.triton.testing.limits import (
     get_dram_gbps,
     get_max_simd_tflops,
@@ -13,6 +14,7 @@ __all__ = [
     "Benchmark",
     "Mark",
     "assert_close",
+    "cuda_graph_without_gc",
     "do_bench",
     "do_bench_cudagraph",
     "do_bench_proton",

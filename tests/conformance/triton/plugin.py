@@ -39,6 +39,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = chosen
 
 
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """Note that a file could not be read: a failure, not a file without tests."""
+    if report.failed:
+        lines = [line.strip() for line in report.longreprtext.splitlines() if line.strip()]
+        why = lines[-1].removeprefix("E").strip()[:300] if lines else "no message"
+        test = f"{report.nodeid}::(collection)"
+        _note(test=test)
+        _note(test=test, outcome="failed", seconds=0.0, why=why)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Note which test begins."""

@@ -20,10 +20,6 @@ DIFFER = (
     "test_assert_is_checked_while_a_debugged_program_runs",
     # A function that ends without a return gives None, which cannot be used; a compiled one gives anything.
     "test_a_function_that_returns_nothing_on_one_side_gives_anything_there",
-    # A list is Python's, and no tuple is equal to it.
-    "test_functions_take_and_return_descriptors",
-    # Operators of an aggregate that are jit functions are not bound to it.
-    "test_instances_are_carried_through_loops_and_branches",
 )
 """Launches that differ."""
 

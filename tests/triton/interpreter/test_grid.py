@@ -282,3 +282,21 @@ def test_pythons_operators_have_the_meaning_of_kernels(flag):
     joins[(1,)](x, interpreted, 6, flag, BLOCK=8, interpret=True)
     assert interpreted.tolist() == compiled.tolist()
     assert len(set(compiled.tolist())) == 2
+
+
+def test_hooks_are_called_around_a_launch():
+    told = []
+
+    def facts(grid, metadata, args):
+        return {"grid": grid, "n": args["n"], "warps": metadata.num_warps}
+
+    kernel = triton.jit(doubled.fn, launch_metadata=facts, interpret=True)
+    x = np.ones(4, np.float32)
+    with knobs.runtime.scope():
+        knobs.runtime.launch_enter_hook = lambda f: told.append((x.tolist(), f.get()))
+        knobs.runtime.launch_exit_hook = lambda f: told.append((x.tolist(), f.get()["name"]))
+        kernel[(1,)](x, 4, BLOCK=4, num_warps=8)
+    (before, seen), after = told
+    assert before == [1] * 4
+    assert (seen["name"], seen["grid"], seen["n"], seen["warps"]) == ("doubled", (1, 1, 1), 4, 8)
+    assert after == ([2] * 4, "doubled")

@@ -22,7 +22,7 @@ def test_program_ids() -> None:
     evaluate(work, Pointer(out), grid=(4, 3, 2))
     z, y, x = np.indices(out.shape)
     np.testing.assert_array_equal(out, 100 * x + 10 * y + z + 2000)
-    with pytest.raises(ValueError, match="axis must be 0, 1 or 2, but got 3"):
+    with pytest.raises(ValueError, match="axis must be 0, 1, or 2 but got 3"):
         emit(lambda: tl.program_id(3))
 
 

@@ -213,7 +213,12 @@ def test_wrong_arguments_are_named() -> None:
             {"s": value("uint8", (2, 16))},
         ),
         (ValueError, "lhs_scale must have shape", {"s": value("uint8", (16, 8))}),
-        (ValueError, "rhs_scale must have shape", {"t": value("uint8", (8, 4))}),
+        (
+            ValueError,
+            r"must have the same scale factor; \(lhs: 32 vs rhs: 16\)",
+            {"t": value("uint8", (8, 4))},
+        ),
+        (ValueError, "rhs_scale must have shape", {"t": value("uint8", (8, 8))}),
         (
             ValueError,
             "as many elements along k, but got 64 .* and 32",

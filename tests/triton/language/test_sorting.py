@@ -85,3 +85,26 @@ def test_the_code_does_not_grow_with_the_extent() -> None:
         kernel = sorts.warmup(np.zeros(1, np.float32), N=n, grid=(1,))
         counts.append(kernel.asm["ttir"].count("\n"))
     assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("k", [2, 16, 256])
+@pytest.mark.parametrize("spread", ["equal", "one byte", "few bytes", "many", "rising"])
+@pytest.mark.parametrize("name", ["int16", "int32", "int64", "fp32"])
+def test_the_first_elements_of_rows_whose_highest_bytes_differ_or_not(
+    k: int, spread: str, name: str
+) -> None:
+    shape = (4, 1024)
+    x = {
+        "equal": np.full(shape, 7),
+        "one byte": RNG.integers(
+            0, 100, shape
+        ),  # all are candidates: they are sorted by their bytes
+        "few bytes": RNG.integers(-700, 700, shape),
+        "many": RNG.integers(-30_000, 30_000, shape),
+        "rising": np.arange(4 * 1024).reshape(shape) - 1500,
+    }[spread].astype(DTYPES[name])
+    wanted = np.sort(x, -1)
+    got = evaluate(lambda t: tl.topk(t, k), x, native=True)
+    np.testing.assert_array_equal(got.astype(x.dtype), wanted[:, : -k - 1 : -1])
+    got = evaluate(lambda t: tl.topk(t, k, descending=False), x, native=True)
+    np.testing.assert_array_equal(got.astype(x.dtype), wanted[:, :k])

@@ -199,7 +199,7 @@ def test_an_annotation_says_the_type():
     kernel = wide[(1,)](y, 1, -3, 7)
     assert types_of(kernel) == {"y_ptr": "*i64", "value": "i64", "small": "i8", "real": "fp64"}
     assert y.tolist() == [1, -3, 14]
-    assert wide[(1,)](y, 2**40, 4, 0.5) is kernel
+    assert wide[(1,)](y, 2**40, 4, 0.5)._build is kernel._build
     assert y.tolist() == [2**40, 4, 1]
     with pytest.raises(OverflowError, match="small must fit into i8 as annotated, but got 300"):
         wide[(1,)](y, 1, 300, 1.0)

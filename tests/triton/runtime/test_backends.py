@@ -69,7 +69,7 @@ def launched(**options):
 
 
 def test_those_that_come_with_it_are_registered():
-    assert backends.names() == ("cpu", "reference")
+    assert backends.names() == ("cpu", "cuda", "reference")
     assert launched().metadata.backend == "cpu"
 
 
@@ -86,7 +86,7 @@ def test_a_launch_runs_on_a_backend_that_registered_itself():
 
 def test_the_environment_chooses_it(monkeypatch):
     monkeypatch.setenv("EMU_TRITON_BACKEND", "recording")
-    with pytest.raises(ValueError, match=r"must be one of \('cpu', 'reference'\), but got"):
+    with pytest.raises(ValueError, match=r"must be one of \('cpu', 'cuda', 'reference'\), but got"):
         launched()
     backends.register(Recording())
     assert launched().metadata.backend == "recording"
@@ -104,9 +104,9 @@ def test_its_executables_are_kept_on_disk_if_it_says_so(tmp_path, monkeypatch):
 def test_a_name_is_taken_once():
     with pytest.raises(ValueError, match="no other backend, but got 'cpu'"):
         backends.register(type("Other", (Recording,), {"name": "cpu"})())
-    assert backends.names() == ("cpu", "reference")
+    assert backends.names() == ("cpu", "cuda", "reference")
 
 
 def test_an_unknown_backend_is_refused():
-    with pytest.raises(ValueError, match=r"backend must be one of \('cpu', 'reference'\)"):
+    with pytest.raises(ValueError, match=r"backend must be one of \('cpu', 'cuda', 'reference'\)"):
         launched(backend="recording")

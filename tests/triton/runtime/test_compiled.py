@@ -14,7 +14,7 @@ def test_a_compiled_kernel_has_what_programs_ask_for():
     assert not y.any()
     kernel._init_handles()
     assert kernel.name == kernel.metadata.name == "copy"
-    assert kernel.metadata.shared > 0
+    assert kernel.metadata.shared == 0  # no lane needs another's value
     assert kernel.n_regs > 0
     assert kernel.n_spills == 0
     kernel[(1, 1, 1)](x, y, 3)
@@ -23,6 +23,26 @@ def test_a_compiled_kernel_has_what_programs_ask_for():
     assert y.tolist() == x.tolist()
     with pytest.raises(TypeError, match="copy must be given 4 arguments, or the 3"):
         kernel[(1,)](x, y)
+
+
+@triton.jit
+def total(x_ptr, y_ptr):
+    tl.store(y_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, 16)), axis=0))
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_reduction_counts_as_using_shared_memory(cached):
+    total._table.clear()
+    assert total.warmup(np.zeros(16), np.zeros(1), grid=(1,)).metadata.shared > 0
+
+
+def test_a_function_may_name_a_kernel_by_its_types_and_constants():
+    @triton.jit(repr=lambda s: f"named_{s.signature['n']}_{s.constants.get('one')}")
+    def kernel(n, one, x_ptr):
+        pass
+
+    made = kernel.warmup(2**40, 1, np.zeros(1), grid=(1,))
+    assert made.name == made.metadata.name == "named_i64_1"
 
 
 def test_the_tile_ir_of_a_kernel_can_be_read():

@@ -2,7 +2,9 @@
 
 import pickle
 import threading
+from collections.abc import Callable, Iterator
 from copy import deepcopy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from triton_kernels import copy, place, tell
 
 import emu.triton.language as tl
 from emu import triton
+from emu.triton import knobs
 
 
 def test_a_read_only_array_is_read_but_not_written():
@@ -171,3 +174,112 @@ def test_an_option_does_not_switch_the_environments_assertions_off(monkeypatch):
     monkeypatch.setenv("TRITON_DEBUG", "1")
     with pytest.raises(RuntimeError, match=r"program \(0, 0, 0\)"):
         asserting[(1,)](np.zeros(1), debug=False)
+
+
+@pytest.fixture
+def _hooks() -> Iterator[None]:
+    with knobs.runtime.scope():
+        yield
+
+
+@pytest.mark.usefixtures("_hooks")
+def test_a_cache_hook_that_returns_true_stops_the_launch() -> None:
+    @triton.jit
+    def put(p, VALUE: tl.constexpr):
+        tl.store(p, VALUE)
+
+    p, told = np.zeros(1, np.int32), []
+    knobs.runtime.jit_cache_hook = lambda **facts: told.append(facts) or True
+    assert put[(1,)](p, 7) is None
+    assert put.warmup(p, 7, grid=(1,)) is None
+    assert p[0] == 0
+    assert len(told) == 2
+    assert not put.device_caches[0][0]
+    knobs.runtime.jit_cache_hook = lambda **facts: False
+    assert put[(1,)](p, 7) is not None
+    assert p[0] == 7
+
+
+def test_multiples_of_sixteen_are_entries_of_their_own_with_the_same_code() -> None:
+    def body(p, n):
+        tl.store(p, n)
+
+    p = np.zeros(1, np.int32)
+    for settings, entries in (
+        ({}, 3),
+        ({"do_not_specialize": ["n"]}, 1),
+        ({"do_not_specialize_on_alignment": ["n"]}, 2),
+    ):
+        kernel = triton.jit(body, **settings)
+        for n in (1, 2, 3, 16, 32, -16, 0, 17):
+            kernel[(1,)](p, n)
+            assert p[0] == n
+        table = kernel.device_caches[0][0]
+        assert len(table) == entries
+        assert len(kernel._builds) == min(entries, 2)
+
+
+def test_annotated_integers_have_the_same_entries() -> None:
+    @triton.jit
+    def put(p, n: tl.int64):
+        tl.store(p, n)
+
+    p = np.zeros(1, np.int64)
+    for n in (1, 8, 16, 17, 2**40, 2**40 + 1):
+        put[(1,)](p, n)
+        assert p[0] == n
+    assert len(put.device_caches[0][0]) == 3
+    assert len(put._builds) == 1
+
+
+@pytest.mark.usefixtures("_hooks")
+def test_the_setting_debug_is_part_of_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    @triton.jit
+    def check(n):
+        tl.device_assert(n < 5, "n is too large")
+
+    check[(1,)](7)
+    knobs.runtime.debug = True
+    with pytest.raises(RuntimeError, match="n is too large"):
+        check[(1,)](7)
+    knobs.runtime.debug = False
+    check[(1,)](7)
+    del knobs.runtime.debug
+    monkeypatch.setenv("TRITON_DEBUG", "1")
+    with pytest.raises(RuntimeError, match="n is too large"):
+        check[(1,)](7)
+    monkeypatch.delenv("TRITON_DEBUG")
+    check[(1,)](7)
+
+
+def test_a_closure_whose_variable_changes_is_noticed() -> None:
+    def make(cst: Any) -> tuple[Any, Callable[[Any], None]]:
+        @triton.jit
+        def put(p):
+            tl.store(p, cst)
+
+        def change(value: Any) -> None:
+            nonlocal cst
+            cst = value
+
+        return put, change
+
+    p = np.zeros(1, np.int32)
+    first = tl.constexpr(42)
+    put, change = make(first)
+    put[(1,)](p)
+    change(tl.constexpr(42))
+    put[(1,)](p)  # an equal one
+    change(tl.constexpr(43))
+    with pytest.raises(
+        RuntimeError,
+        match=r"cst has changed since we compiled this kernel, from constexpr\[42\] to constexpr\[43\]",
+    ):
+        put[(1,)](p)
+    change(first)
+    put[(1,)](p)
+    first.value = 44
+    with pytest.raises(
+        RuntimeError, match=r"cst has changed .* from constexpr\[42\] to constexpr\[44\]"
+    ):
+        put[(1,)](p)

@@ -34,6 +34,25 @@ def test_bad_options_are_refused(options, message):
     assert not y.any()
 
 
+def test_a_wrong_number_of_warps_is_an_assertion_too():
+    with pytest.raises(AssertionError, match="must be a power of 2"):
+        copy.warmup(np.ones(4), np.zeros(4), 4, grid=(1,), num_warps=3)
+
+
+@pytest.mark.parametrize("count", [0, "2"])
+def test_numbers_of_ctas_are_counts(count):
+    with pytest.raises(ValueError, match="num_ctas must be an int of at least 1, but got"):
+        copy.warmup(np.ones(4), np.zeros(4), 4, grid=(1,), num_ctas=count)
+
+
+def test_clusters_need_a_gpu_that_has_them(monkeypatch):
+    monkeypatch.setattr(triton.knobs.runtime, "override_arch", "sm80")
+    with pytest.raises(ValueError, match=r"num_ctas > 1 requires NVIDIA SM90\+"):
+        copy.warmup(np.ones(4), np.zeros(4), 4, grid=(1,), num_ctas=16)
+    monkeypatch.setattr(triton.knobs.runtime, "override_arch", "sm90")
+    copy.warmup(np.ones(4), np.zeros(4), 4, grid=(1,), num_ctas=16)
+
+
 def test_the_environment_says_how_many_threads(monkeypatch):
     x, y = np.arange(4.0), np.zeros(4)
     monkeypatch.setenv("EMU_THREADS", "3")

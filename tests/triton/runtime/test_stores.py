@@ -1,9 +1,9 @@
 """Which arguments a kernel may write through."""
 
 from emu.tile.ir import Builder, Function, Module, Region, Value
-from emu.tile.ops import Rmw
+from emu.tile.ops import Code, Rmw
 from emu.tile.types import F32, I32, Pointer
-from emu.triton.runtime.stores import stored_arguments
+from emu.triton.runtime.stores import exchanges_lanes, stored_arguments
 
 
 def module(count, build, *extra):
@@ -69,3 +69,18 @@ def test_pointers_are_followed_into_calls():
         b.call(copy, (x, y))
 
     assert stored_arguments(module(3, build, copy)) == [False, True, False]
+
+
+def test_lanes_exchange_values_in_functions_and_loops_too():
+    def copies(b, x, y):
+        b.store(y, b.load(x))
+
+    def sums(b, x, y):
+        zero, ten, one = (b.constant(n, I32) for n in (0, 10, 1))
+        with b.for_(zero, ten, one, []):
+            tile = b.load(b.splat(x, (8,)))
+            b.store(y, b.reduce([tile], 0, lambda p, q: [b.binary(Code.ADD, p, q)])[0])
+            b.yield_()
+
+    assert not exchanges_lanes(module(2, copies))
+    assert exchanges_lanes(module(2, sums))

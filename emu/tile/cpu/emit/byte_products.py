@@ -12,17 +12,10 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from emu.tile.cpu.emit import groups
+from emu.tile.cpu.emit.addressing import counted, move
 from emu.tile.cpu.emit.frame import Frame
-from emu.tile.cpu.emit.memory import Memory, dense_strides
-from emu.tile.cpu.emit.products import (
-    Product,
-    counted,
-    for_each_matrix,
-    move,
-    operand,
-    sums_of,
-)
+from emu.tile.cpu.emit.memory import Memory, Stride, dense_strides
+from emu.tile.cpu.emit.products import Product, for_each_matrix, operand, sums_of
 from emu.tile.cpu.native import has_feature
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.ir import Operation
@@ -81,6 +74,12 @@ def is_covered(operation: Operation) -> bool:
     return _instruction_of(operation) is not None
 
 
+def reads_bytes(operation: Operation) -> bool:
+    """Return whether the product takes the bytes of A as they are, in rows that lie side by side along k."""
+    instruction = _instruction_of(operation)
+    return instruction is not None and instruction.element == I8
+
+
 def emit_dot(frame: Frame, operation: Operation) -> None:
     """Emit a DOT of int8: into the memory that its result has, or into new memory."""
     instruction = _instruction_of(operation)
@@ -88,27 +87,27 @@ def emit_dot(frame: Frame, operation: Operation) -> None:
     a, b, c = operation.operands
     *batch, m, k = a.shape
     n, parts = b.shape[-1], instruction.parts
-    with sums_of(frame, operation, I32) as totals:
+    with sums_of(frame, operation, I32) as sums:
         left = operand(frame, a, instruction.element, True)
-        if left.strides[-2] % parts:
-            left = frame.new_copy(a, instruction.element)
-            groups.copy_tile(frame, a, left)
         right = operand(frame, b, I8, True)
         packed = frame.new_copy(b, instruction.element)
         starts = frame.new_copy(c, I32)
         rows = Memory(starts.base, I32, dense_strides((*batch, m)))
         words = Memory(packed.base, I32, dense_strides((*batch, k // parts, n)))
-        word_strides = (*(s // parts for s in left.strides[:-1]), 1)
-        matrices = left, right, totals, words, rows
+        matrices = left, right, sums.begin, sums.end, words, rows
 
         def one(origins: list[IrPointer]) -> None:
-            from_a, from_b, to_c, to_words, to_rows = origins
-            _pack(frame, instruction, from_b, right.strides[-2], to_words, (k, n))
+            from_a, from_b, from_c, to_c, to_words, to_rows = origins
+            _pack(frame, instruction, from_b, right.step(frame.builder, -2), to_words, (k, n))
             if instruction.element == I8:
-                _sum_rows(frame, from_a, left.strides[-2], to_rows, (m, k))
-            operands = Memory(left.base, I32, word_strides), words, totals
+                _sum_rows(frame, from_a, left.step(frame.builder, -2), to_rows, (m, k))
             product = _WordProduct(
-                frame, I32, [from_a, to_words, to_c], operands, (m, k // parts, n)
+                frame,
+                I32,
+                [from_a, to_words, from_c, to_c],
+                (left, words, sums.begin, sums.end),
+                (m, k // parts, n),
+                sums.constant,
             )
             product.use(instruction, to_rows)
             product.emit()
@@ -120,7 +119,7 @@ def _pack(
     frame: Frame,
     instruction: _Instruction,
     source: IrPointer,
-    stride: int,
+    stride: Stride,
     target: IrPointer,
     extents: tuple[int, int],
 ) -> None:
@@ -128,15 +127,15 @@ def _pack(
     (k, n), (lanes, _), parts = extents, instruction, instruction.parts
 
     def of_rows(row: Register) -> None:
-        first = move(frame, source, row, stride * parts)
+        first = move(frame, source, frame.builder.mul(row, r.number(r.I64, parts)), stride)
+        rows = [move(frame, first, r.number(r.I64, part), stride) for part in range(parts)]
         to = move(frame, target, row, n * 4)
 
         def of_columns(column: Register) -> None:
             builder = frame.builder
-            at = move(frame, first, column, lanes)
             values = []
-            for part in range(parts):
-                place = builder.gep(at, [r.number(r.I64, part * stride)], source_etype=r.BYTE)
+            for start in rows:
+                place = move(frame, start, column, lanes)
                 value = builder.load(place, typ=ir.VectorType(r.BYTE, lanes))
                 value.align = 1
                 values.append(value)
@@ -165,7 +164,7 @@ def _alternate(builder: ir.IRBuilder, a: Register, b: Register) -> Register:
 
 
 def _sum_rows(
-    frame: Frame, source: IrPointer, stride: int, target: IrPointer, extents: tuple[int, int]
+    frame: Frame, source: IrPointer, stride: Stride, target: IrPointer, extents: tuple[int, int]
 ) -> None:
     """Emit 128 times the sum of each row of A."""
     m, k = extents
@@ -202,6 +201,9 @@ class _WordProduct(Product):
         """Say how words are multiplied, and where what each row begins with less lies."""
         self._instruction, self._starts = instruction, starts
         self._lanes = instruction.lanes
+
+    def _along(self) -> Stride:
+        return 4  # a word, whatever its parts are
 
     def _begun(self, row: Register, sums: list[Register], rows: int) -> list[Register]:
         if self._instruction.element == I16:

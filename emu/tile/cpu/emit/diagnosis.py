@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from llvmlite import ir
 
 from emu.tile import printing
+from emu.tile.assertions import names_of
 from emu.tile.cpu import call
 from emu.tile.cpu.emit import groups
+from emu.tile.cpu.emit.asserting import FailedLanes
 from emu.tile.cpu.emit.frame import Frame, is_tile
 from emu.tile.cpu.numeric import vector_builder as r
-from emu.tile.cpu.reports import Assert, Print
-from emu.tile.ir import Operation
+from emu.tile.cpu.reports import Assert, FailedAssert, Print
+from emu.tile.ir import Operation, Value
 from emu.tile.llvm import IrPointer, Register
 from emu.tile.types import DType, element_of
 
@@ -25,29 +29,67 @@ class Diagnosis:
 
     def __init__(self, programs: list[Register], table: IrPointer) -> None:
         self.asserts: list[Assert] = []
-        self.prints: list[Print] = []
+        self.prints: list[Print | FailedAssert] = []
         self._programs = programs
         self._table = table
 
-    def stop_if(self, frame: Frame, operation: Operation, failed: Register) -> None:
-        """Emit a return that ends the program if an assert failed (i1)."""
+    def stop_if(
+        self,
+        frame: Frame,
+        operation: Operation,
+        failed: Register,
+        lanes: FailedLanes | None = None,
+    ) -> None:
+        """Emit a return that ends the program if an assert failed (i1), after the error's values are told.
+
+        Args:
+            frame: The function.
+            operation: The ASSERT.
+            failed: Whether it failed.
+            lanes: Of a tile, where it failed.
+        """
         message = str(operation.attributes["message"])
         self.asserts.append(Assert(message, str(operation.location or "unknown place")))
         stop, after = frame.block("failed"), frame.block("after")
         frame.builder.cbranch(failed, stop, after)
-        ir.IRBuilder(stop).ret(r.number(r.I64, len(self.asserts)))
+        builder = ir.IRBuilder(stop)
+        if lanes is not None or operation.operands[1:]:
+            self._tell_failure(frame, builder, operation, lanes)
+        builder.ret(r.number(r.I64, len(self.asserts)))
         frame.start_block(after)
+
+    def _tell_failure(
+        self,
+        frame: Frame,
+        builder: ir.IRBuilder,
+        operation: Operation,
+        lanes: FailedLanes | None,
+    ) -> None:
+        """Emit the call that keeps what the error of an assert shows."""
+        condition, *shown = operation.operands
+        if lanes is None:
+            first, count = r.number(r.I64, 0), r.number(r.I64, 1)
+            places = [frame.variable(r.memory_type(element_of(value.type))) for value in shown]
+            for value, place in zip(shown, places, strict=True):
+                register = r.to_memory(builder, element_of(value.type), frame.scalar(value))
+                builder.store(register, place)
+        else:
+            first = builder.load(lanes.first, typ=r.I64)
+            count = builder.load(lanes.count, typ=r.I64)
+            places = lanes.values
+        addresses = [builder.ptrtoint(place, r.I64) for place in places]
+        self._call_python(frame, builder, [first, count, *addresses])
+        names = names_of(operation.attributes)
+        kinds = tuple(zip(names, (_kind(value) for value in shown), strict=True))
+        self.prints.append(FailedAssert(condition.shape, kinds))
 
     def print(self, frame: Frame, operation: Operation) -> None:
         """Emit the call that prints."""
-        count = 3 + len(operation.operands)
-        numbers = frame.entry.alloca(r.I64, count)
         specifications: list[tuple[tuple[int, ...], str]] = []
-        items = [frame.builder.sext(number, r.I64) for number in self._programs]
+        items: list[Register] = []
         for value in operation.operands:
             element = element_of(value.type)
-            name = element.name if isinstance(element, DType) else printing.POINTER
-            specifications.append((value.shape, name))
+            specifications.append((value.shape, _kind(value)))
             if is_tile(value):
                 copy = frame.new_copy(value, element)
                 groups.copy_tile(frame, value, copy)
@@ -57,20 +99,29 @@ class Diagnosis:
                 register = r.to_memory(frame.builder, element, frame.scalar(value))
                 frame.builder.store(register, place)
             items.append(frame.builder.ptrtoint(place, r.I64))
-        builder = frame.builder
-        for n, item in enumerate(items):
-            place = builder.gep(numbers, [r.number(r.I64, 8 * n)], source_etype=r.BYTE)
-            builder.store(item, place)
+        self._call_python(frame, frame.builder, items)
         prefix, hex_ = str(operation.attributes["prefix"]), bool(operation.attributes["hex"])
+        self.prints.append(Print(prefix, hex_, tuple(specifications)))
+        for value in operation.operands:
+            frame.release_copy(value)
+
+    def _call_python(self, frame: Frame, builder: ir.IRBuilder, items: Sequence[Register]) -> None:
+        """Emit the call of ``reports.CALLBACK`` for the next report, with what follows the program's numbers."""
+        words = [*(builder.sext(number, r.I64) for number in self._programs[:3]), *items]
+        numbers = frame.entry.alloca(r.I64, len(words))
+        for n, word in enumerate(words):
+            place = builder.gep(numbers, [r.number(r.I64, 8 * n)], source_etype=r.BYTE)
+            builder.store(word, place)
         kind = ir.FunctionType(ir.VoidType(), [r.I64, ir.PointerType()])
-        index = r.number(r.I64, len(self.prints))
         facts = builder.load(
             builder.gep(self._table, [r.number(r.I64, 8 * call.FACTS)], source_etype=r.BYTE),
             typ=ir.PointerType(),
         )
         place = builder.gep(facts, [r.number(r.I64, 8 * call.PRINT)], source_etype=r.BYTE)
         function = builder.load(place, typ=ir.PointerType())
-        builder.call(r.Callee(function, kind), [index, numbers])
-        self.prints.append(Print(prefix, hex_, tuple(specifications)))
-        for value in operation.operands:
-            frame.release_copy(value)
+        builder.call(r.Callee(function, kind), [r.number(r.I64, len(self.prints)), numbers])
+
+
+def _kind(value: Value) -> str:
+    element = element_of(value.type)
+    return element.name if isinstance(element, DType) else printing.POINTER

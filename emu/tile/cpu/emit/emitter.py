@@ -15,8 +15,9 @@ from emu.tile.cpu.emit import byte_products, memory, products
 from emu.tile.cpu.emit.atomic import emit_one
 from emu.tile.cpu.emit.diagnosis import Diagnosis
 from emu.tile.cpu.emit.frame import Frame, is_tile
-from emu.tile.cpu.emit.groups import GroupEmitter, copy_bytes, copy_tile
+from emu.tile.cpu.emit.groups import GroupEmitter, copy_bytes, copy_tile, take_over
 from emu.tile.cpu.emit.histogram import emit_histogram
+from emu.tile.cpu.emit.in_place import loads_in_place, place
 from emu.tile.cpu.emit.memory import Memory
 from emu.tile.cpu.emit.point_reader import Coordinate, Point, PointReader
 from emu.tile.cpu.emit.polling import Polls
@@ -98,18 +99,21 @@ class Emitter:
         terminator: Operation | None = None,
         slots: Sequence[Slot] = (),
     ) -> None:
-        schedule = Schedule(self._frame.analysis, operations)
+        in_place = loads_in_place(self._frame, operations)
+        schedule = Schedule(self._frame.analysis, operations, in_place)
         yielded = list(zip(terminator.operands, slots, strict=True)) if terminator and slots else []
         forwarded = self._forward(schedule, yielded, terminator)
         for stage in schedule.stages:
             for item in stage.items:
+                if item.code is Code.SCAN:
+                    for old, new in zip(item.operands, item.results, strict=True):
+                        take_over(self._frame, schedule, new, element_of(new.type), [old])
                 self._item(item)
             for group in stage.groups:
-                emitter = GroupEmitter(self._frame, group)
+                emitter = GroupEmitter(self._frame, group, schedule)
                 emitter.emit()
-                for operation, failed in emitter.failures().items():
-                    flag = self._frame.builder.load(failed, typ=r.BIT)
-                    self._diagnosis.stop_if(self._frame, operation, flag)
+                for operation, lanes in emitter.failures().items():
+                    self._diagnosis.stop_if(self._frame, operation, lanes.has_failed(), lanes)
         self._fill_slots([pair for pair in yielded if pair[1] not in forwarded])
         for value in schedule.materialized_inline:  # written on this path of the control flow only
             self._frame.forget(value)
@@ -176,6 +180,8 @@ class Emitter:
             (byte_products if byte_products.is_covered(operation) else products).emit_dot(
                 frame, operation
             )
+        elif code is Code.LOAD and is_tile(operation.result):
+            place(frame, operation)
         elif code is Code.SCAN:
             emit_scan(frame, operation)
         elif code is Code.HISTOGRAM:

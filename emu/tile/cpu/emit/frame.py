@@ -148,6 +148,10 @@ class Frame:
         if place is not None:
             self.scratch.give_back(*place)
 
+    def owns_memory(self, value: Value) -> bool:
+        """Return whether a value has scratch that is freed with it."""
+        return value in self._places
+
     def hand_over(self, value: Value, other: Value) -> None:
         """Hand the memory of one value over to another, with which it dies."""
         place = self._places.pop(value, None)

@@ -16,18 +16,26 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from emu.tile import ops
+from emu.tile.cpu.emit.asserting import FailedLanes
 from emu.tile.cpu.emit.atomic import emit_atomic
 from emu.tile.cpu.emit.bounds import TailAnalysis, candidates, emit_end
 from emu.tile.cpu.emit.combining import Reduction
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.loop_nest import RUN, LoopNest, vector_axis
-from emu.tile.cpu.emit.memory import Memory
-from emu.tile.cpu.emit.point_reader import ORIGIN_RUN, ZERO, Point, PointReader, run_axis
+from emu.tile.cpu.emit.memory import Memory, Stride
+from emu.tile.cpu.emit.point_reader import (
+    ORIGIN_RUN,
+    ZERO,
+    Point,
+    PointReader,
+    moved_to,
+)
 from emu.tile.cpu.numeric import vector_builder as r
-from emu.tile.cpu.plan.analysis import Bound, is_view
-from emu.tile.cpu.plan.schedule import Group
+from emu.tile.cpu.plan.analysis import Bound, Step, is_view
+from emu.tile.cpu.plan.reuse import may_take_over
+from emu.tile.cpu.plan.schedule import Group, Schedule
 from emu.tile.ir import Operation, Value
-from emu.tile.llvm import IrPointer, Register
+from emu.tile.llvm import IrPointer, IrType, Register
 from emu.tile.ops import Code
 from emu.tile.types import BF16, DTYPES, F16, F32, DType, Pointer, ScalarType, Tile, element_of
 
@@ -36,11 +44,12 @@ _I64 = DTYPES["i64"]
 
 
 class GroupEmitter:
-    """Emitter of one group."""
+    """Emitter of one group, of a schedule or by itself."""
 
-    def __init__(self, frame: Frame, group: Group) -> None:
+    def __init__(self, frame: Frame, group: Group, schedule: Schedule | None = None) -> None:
         self._frame = frame
         self._group = group
+        self._schedule = schedule
         kept = [v.owner for v in group.materialized if v.owner is not None]
         self._own = {*group.operations, *kept}
         self._axis = vector_axis(group.shape)
@@ -71,16 +80,103 @@ class GroupEmitter:
         for reduction in self._reductions:
             reduction.finish()
 
-    def failures(self) -> dict[Operation, IrPointer]:
-        """Return the variables (i1) that say whether an ASSERT of the group failed."""
+    def failures(self) -> dict[Operation, FailedLanes]:
+        """Return the variables that say whether and where each ASSERT of the group failed."""
         return self._failed
+
+    # ---- loads in place
+
+    def steps_in_place(self) -> list[Step] | None:
+        """Return the steps of the group's load along each axis, if bounds and remainders that are checked at run time hold.
+
+        ``None`` if it is not regular, or may have lanes that are off all the same.
+        """
+        (load,) = self._group.operations
+        masks, remainders = self._assumptions()
+        pointer, assumed = load.operands[0], frozenset(remainders)
+        steps = [self._frame.analysis.step(pointer, a, assumed) for a in range(len(pointer.shape))]
+        if None in steps or not all(self._is_bound(mask, masks) for mask in load.operands[1:2]):
+            return None
+        return steps
+
+    def _is_bound(self, mask: Value, known: Sequence[Operation]) -> bool:
+        """Return whether a mask is true in all lanes if comparisons are."""
+        operation = mask.owner
+        if operation is None:
+            return False
+        if is_view(operation):
+            return self._is_bound(operation.operands[0], known)
+        if operation.code is Code.AND:
+            return all(self._is_bound(operand, known) for operand in operation.operands)
+        return operation in known
+
+    def place(self) -> None:
+        """Bind the result of the group's load to the memory that it reads; to a copy where a bound does not hold."""
+        (load,) = self._group.operations
+        frame, value = self._frame, load.result
+        masks, remainders = self._assumptions()
+        holds = self._holds(masks, remainders)
+        there = self._there(load, masks, remainders)
+        if holds is None:
+            frame.memories[value] = there
+            return
+        copy, after = frame.block("copy"), frame.block("after")
+        before = frame.builder.block
+        frame.builder.cbranch(holds, after, copy)
+        frame.start_block(copy)
+        here = frame.new_memory(value.shape, there.element, value)
+        frame.memories[value] = here
+        self._group.materialized.append(value)
+        self._nest((), (), self._find_bound(masks))
+        end = frame.builder.block
+        frame.builder.branch(after)
+        frame.start_block(after)
+
+        def either(one: Register, other: Register, type_: IrType) -> Register:
+            chosen = frame.builder.phi(type_)
+            chosen.add_incoming(one, before)
+            chosen.add_incoming(other, end)
+            return chosen
+
+        base = either(there.base, here.base, ir.PointerType())
+        strides: list[Stride] = []
+        for stride, other in zip(there.strides, here.strides, strict=True):
+            if isinstance(stride, int) and stride == other:
+                strides.append(stride)
+            else:
+                strides.append(either(_register(stride), _register(other), r.I64))
+        frame.memories[value] = Memory(base, there.element, tuple(strides))
+
+    def _there(
+        self, load: Operation, masks: Sequence[Operation], remainders: Sequence[Operation]
+    ) -> Memory:
+        """Return the memory that a load reads, if bounds hold and remainders change nothing."""
+        frame, builder = self._frame, self._frame.builder
+        reader = PointReader(frame, [builder], self._own, masks, remainders)
+        pointer, element = load.operands[0], element_of(load.result.type)
+        origin = (ZERO,) * len(pointer.shape)
+        start = reader.read_short(pointer, origin)
+        strides: list[Stride] = []
+        for axis in range(len(pointer.shape)):
+            _, step = reader.linear(pointer, moved_to(origin, axis, ORIGIN_RUN), axis)
+            if isinstance(step, int) and step % element.bytes == 0:
+                strides.append(step // element.bytes)
+            else:
+                step = r.number(r.I64, step) if isinstance(step, int) else step
+                size = r.number(r.I64, element.bytes)
+                strides.append(builder.sdiv(step, size, flags=["exact"]))
+        return Memory(builder.inttoptr(start, ir.PointerType()), element, tuple(strides))
 
     # ---- preparation
 
     def _make_memory(self) -> None:
         frame = self._frame
         for value in self._group.materialized:
-            frame.remember(value, self._stored_element(value))
+            element = self._stored_element(value)
+            if self._schedule is not None:
+                read = [old for operation in self._group.operations for old in operation.operands]
+                take_over(frame, self._schedule, value, element, read)
+            frame.remember(value, element)
         for operation in self._group.operations:
             code = operation.code
             if code in (*ops.ATOMIC, Code.REDUCE, Code.JOIN):
@@ -90,8 +186,7 @@ class GroupEmitter:
             if code is Code.REDUCE:
                 self._reductions.append(Reduction(frame, operation, self._axis))
             if code is Code.ASSERT:
-                self._failed[operation] = frame.variable(r.BIT)
-                frame.builder.store(r.number(r.BIT, 0), self._failed[operation])
+                self._failed[operation] = FailedLanes(frame, operation)
 
     def _stored_element(self, value: Value) -> ScalarType:
         """Return the dtype of a value in memory: operands of products alone are widened once."""
@@ -390,7 +485,7 @@ class GroupEmitter:
             elif code is Code.JOIN:
                 self._join(reader, operation, point)
             elif code is Code.ASSERT:
-                self._assert(reader, operation, point)
+                self._failed[operation].at(reader, point)
             elif code in ops.ATOMIC:
                 emit_atomic(self._frame, reader, operation, point)
             else:  # in program order, so that a long chain is no deep recursion
@@ -408,16 +503,29 @@ class GroupEmitter:
             half = Memory(base, stored.element, stored.strides[:-1])
             reader.store_to(half, point, element, reader.read(operand, point))
 
-    def _assert(self, reader: PointReader, operation: Operation, point: Point) -> None:
-        builder = reader.builders[-1]
-        register = reader.read(operation.operands[0], point)
-        if run_axis(point) is not None:
-            name = f"llvm.vector.reduce.and.{r.mangle(register.type)}"
-            function = r.declare(builder, name, r.BIT, [register.type])
-            register = builder.call(function, [register])
-        variable = self._failed[operation]
-        failed = builder.or_(builder.load(variable, typ=r.BIT), builder.not_(register))
-        builder.store(failed, variable)
+
+def take_over(
+    frame: Frame, schedule: Schedule, value: Value, element: ScalarType, read: Sequence[Value]
+) -> None:
+    """Let a value lie where one of those lay that are read for the last time: less memory stays in the cache."""
+    if value in frame.memories:
+        return
+    for old in read:
+        stored = frame.memories.get(old)
+        if (
+            stored is not None
+            and old.shape == value.shape
+            and stored.element == element
+            and frame.owns_memory(old)
+            and may_take_over(frame.analysis, schedule, value, old)
+        ):
+            frame.memories[value] = stored
+            frame.hand_over(old, value)
+            return
+
+
+def _register(stride: Stride) -> Register:
+    return r.number(r.I64, stride) if isinstance(stride, int) else stride
 
 
 def _extended(

@@ -8,6 +8,7 @@ the program's pointers name go through the same few functions.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from llvmlite import ir
 
@@ -15,23 +16,34 @@ from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.llvm import IrPointer, Register
 from emu.tile.types import ScalarType
 
+Stride: TypeAlias = int | Register
+"""Known to the compiler, or a scalar register (i64)."""
+
 _LINE = 64
 _POINTER = ir.PointerType()
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A tile in scratch.
+    """A tile in memory: scratch, or where a load in place finds it.
 
     Attributes:
         base: Address of the element at the origin, an LLVM pointer.
         element: What lies there; its register type may be wider than that of the value.
-        strides: In elements, one an axis; a broadcast axis has 0.
+        strides: In elements, one an axis; a broadcast axis has 0. Registers (i64) where a product reads
+            a tile in the program's own memory, whose strides are known at run time.
     """
 
     base: IrPointer
     element: ScalarType
-    strides: tuple[int, ...]
+    strides: tuple[Stride, ...]
+
+    def step(self, builder: ir.IRBuilder, axis: int) -> Stride:
+        """Return the bytes between neighbours along an axis."""
+        stride = self.strides[axis]
+        if isinstance(stride, int):
+            return stride * self.element.bytes
+        return builder.mul(stride, r.number(r.I64, self.element.bytes))
 
 
 def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -17,12 +17,13 @@ from llvmlite import ir
 from emu.tile import ops
 from emu.tile.cpu.emit import memory
 from emu.tile.cpu.emit.memory import Memory
+from emu.tile.cpu.emit.quotients import Divisor
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.plan.analysis import is_view, kept_axes
 from emu.tile.ir import Operation, Value
 from emu.tile.llvm import Register
 from emu.tile.ops import Code
-from emu.tile.types import DTYPES, DType, Pointer, ScalarType, Tile, element_of
+from emu.tile.types import DTYPES, F32, DType, Pointer, ScalarType, Tile, element_of
 
 if TYPE_CHECKING:
     from emu.tile.cpu.emit.frame import Frame
@@ -95,6 +96,7 @@ class PointReader:
         self.copies: dict[Operation, tuple[Register, Memory]] = {}
         self._memo: dict[_Key, Register] = {}
         self._linear_memo: dict[_Key, tuple[Register, Stride]] = {}
+        self._divisors: dict[_Key, Divisor] = {}
         self._alive: list[Point] = []  # what the memo's keys name by id
 
     # ---- values
@@ -155,6 +157,8 @@ class PointReader:
         if operation in self.unchanged:
             return self.read(operation.operands[0], point)
         if code in ops.ELEMENTWISE:
+            if code is Code.DIV and lanes is not None and element_of(value.type) is F32:
+                return self._quotient(operation, point)
             operands = [self.read(operand, point) for operand in operation.operands]
             return self.frame.apply(self.builder(point), operation, operands)
         emit = {
@@ -164,6 +168,22 @@ class PointReader:
             Code.LOAD: self.load,
         }[code]
         return emit(operation, point)
+
+    def _quotient(self, operation: Operation, point: Point) -> Register:
+        """Return the quotients of fp32 in a run: by one number, if all lanes are divided by the same."""
+        left, right = operation.operands
+        divisor = self.read_short(right, point)
+        if r.lanes_of(divisor.type) is not None or isinstance(divisor, ir.Constant):
+            operands = [self.read(operand, point) for operand in operation.operands]
+            return self.frame.apply(self.builder(point), operation, operands)
+        # A divisor is known where its own point is: what is derived from it is emitted there.
+        axis = run_axis(point)
+        assert axis is not None
+        builder = self.builder(self._normal(right, moved_to(point, axis, ZERO)))
+        key = (id(divisor), id(builder), "divisor")
+        if key not in self._divisors:
+            self._divisors[key] = Divisor(builder, divisor)
+        return self._divisors[key].emit(self.builder(point), self.read(left, point))
 
     def _arange(self, operation: Operation, point: Point, lanes: int | None) -> Register:
         builder, (coordinate,) = self.builder(point), point
@@ -204,9 +224,9 @@ class PointReader:
         """Return the address (i64) of the first lane in scratch."""
         builder = self.builder(point)
         address = builder.ptrtoint(stored.base, r.I64)
-        for c, stride in zip(point, stored.strides, strict=True):
-            if stride and c is not ZERO:
-                step = r.number(r.I64, stride * stored.element.bytes)
+        for axis, (c, stride) in enumerate(zip(point, stored.strides, strict=True)):
+            if c is not ZERO and not _is_zero(stride):
+                step = _register(stored.step(builder, axis))
                 address = builder.add(address, builder.mul(c.start, step))
         return address
 
@@ -214,13 +234,13 @@ class PointReader:
         """Load from scratch at a point, as registers of a dtype."""
         builder, axis = self.builder(point), run_axis(point)
         address = self.address(stored, point)
-        stride = 0 if axis is None else stored.strides[axis] * point[axis].step
-        if stride == 0:
+        step = 0 if axis is None else _times(builder, stored.step(builder, axis), point[axis].step)
+        if _is_zero(step):
             value = memory.load_one(builder, stored.element, address, None, None)
-        elif stride == 1:
+        elif step == stored.element.bytes:
             value = memory.load_row(builder, stored.element, address, self.count, None, None)
         else:
-            lanes = self.spread(builder, address, stride * stored.element.bytes)
+            lanes = self.spread(builder, address, step)
             value = memory.load_lanes(builder, stored.element, lanes, self.count, None, None)
         return self.frame.convert(builder, stored.element, element, value)
 
@@ -525,6 +545,10 @@ class PointReader:
         if isinstance(element, DType):
             return self.frame.convert(builder, element.as_signed(), _I64_DTYPE, step)
         return step
+
+
+def _register(step: Stride) -> Register:
+    return r.number(r.I64, step) if isinstance(step, int) else step
 
 
 def _is_zero(step: Stride) -> bool:

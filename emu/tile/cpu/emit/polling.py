@@ -1,7 +1,7 @@
 """Polling code of long loops, through which signals, timeouts and the stop of a world reach a running kernel.
 
 ``while`` loops and the loop over the programs of a grid count their rounds down. At zero they read the clock and,
-if 20 ms have passed, ask Python whether to go on. A round costs a decrement and a branch; the count adapts so that
+if 20 ms have passed (less where programs take turns), ask Python whether to go on. A round costs a decrement and a branch; the count adapts so that
 the clock is read every few milliseconds.
 
 A loop whose condition depends on memory waits as long as it reads the same values: it also reports what it read, and
@@ -25,8 +25,8 @@ from emu.tile.types import DType, Pointer, element_of
 
 _POINTER = ir.PointerType()
 _TICK = ir.FunctionType(r.I64, [_POINTER, _POINTER])
-_ASK_NS = 20_000_000
-_SHORT_NS, _LONG_NS = 2_500_000, 10_000_000
+_SHORT, _LONG = 3, 1
+"""Between two questions the clock is read 2 (at most 8) times: 2 to these powers."""
 _MOST_ROUNDS = 1 << 20
 _LIGHT, _HEAVY = 256, 16
 """Rounds before the clock is read first: of a loop that computes scalars only, and of others."""
@@ -75,9 +75,10 @@ def emit_tick(module: ir.Module) -> ir.Function:
     builder.position_at_end(measured)
     spent = builder.sub(now, read(builder, record, call.SEEN))
     write(builder, record, call.SEEN, now)
-    adapted = _adapted(builder, budget, spent)
+    interval = read(builder, table, call.INTERVAL)
+    adapted = _adapted(builder, budget, spent, interval)
     write(builder, record, call.BUDGET, adapted)
-    due = builder.icmp_signed(">=", builder.sub(now, asked), r.number(r.I64, _ASK_NS))
+    due = builder.icmp_signed(">=", builder.sub(now, asked), interval)
     go_on = function.append_basic_block()
     builder.cbranch(due, ask, go_on)
     builder.position_at_end(go_on)
@@ -98,15 +99,17 @@ def _clock(module: ir.Module, builder: ir.IRBuilder) -> Register:
     return builder.add(seconds, read(builder, time, 1))
 
 
-def _adapted(builder: ir.IRBuilder, budget: Register, spent: Register) -> Register:
+def _adapted(
+    builder: ir.IRBuilder, budget: Register, spent: Register, interval: Register
+) -> Register:
     """Return the number of rounds until the next read of the clock, given how long the last ones took."""
     few, many = r.number(r.I64, 1), r.number(r.I64, _MOST_ROUNDS)
     more = builder.shl(budget, few)
     more = builder.select(builder.icmp_signed(">", more, many), many, more)
     fewer = builder.lshr(budget, r.number(r.I64, 2))
     fewer = builder.select(builder.icmp_signed("<", fewer, few), few, fewer)
-    short = builder.icmp_signed("<", spent, r.number(r.I64, _SHORT_NS))
-    long = builder.icmp_signed(">", spent, r.number(r.I64, _LONG_NS))
+    short = builder.icmp_signed("<", spent, builder.lshr(interval, r.number(r.I64, _SHORT)))
+    long = builder.icmp_signed(">", spent, builder.lshr(interval, r.number(r.I64, _LONG)))
     return builder.select(short, more, builder.select(long, fewer, budget))
 
 

@@ -11,19 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from llvmlite import ir
 
 from emu.tile.cpu.emit import groups
+from emu.tile.cpu.emit.addressing import counted, move, opaque, scaled
 from emu.tile.cpu.emit.frame import Frame
-from emu.tile.cpu.emit.memory import Memory, dense_strides
+from emu.tile.cpu.emit.memory import Memory, Stride, dense_strides
+from emu.tile.cpu.emit.transposing import can_transpose, transpose
 from emu.tile.cpu.native import has_feature
 from emu.tile.cpu.numeric import vector_builder as r
+from emu.tile.cpu.plan.analysis import constant_of
 from emu.tile.ir import Operation, Value
 from emu.tile.llvm import IrPointer, IrType, Register
 from emu.tile.types import F32, F64, I32, I64, DType, ScalarType, element_of
 
 _POINTER = ir.PointerType()
+_FAR = 512
+"""Bytes between two rows from which on they are copied side by side: each takes lines of its own, in few sets."""
 
 
 def _register_tile(element: ScalarType) -> tuple[int, int, int]:
@@ -48,28 +54,47 @@ def emit_dot(frame: Frame, operation: Operation) -> None:
     """Emit a DOT: into the memory that its result has, or into new memory."""
     a, b, _ = operation.operands
     element = _compute_element(operation)
-    with sums_of(frame, operation, element) as totals:
-        matrices = operand(frame, a, element, False), operand(frame, b, element, True), totals
+    with sums_of(frame, operation, element) as sums:
+        left, right = (operand(frame, x, element, x is b, True) for x in (a, b))
+        matrices = left, right, sums.begin, sums.end
 
         def one(origins: list[IrPointer]) -> None:
             extents = a.shape[-2], a.shape[-1], b.shape[-1]
-            Product(frame, element, origins, matrices, extents).emit()
+            Product(frame, element, origins, matrices, extents, sums.constant).emit()
 
         for_each_matrix(frame, a.shape[:-2], matrices, one)
 
 
+class Sums(NamedTuple):
+    """Where a product's sums begin and end.
+
+    Attributes:
+        constant: What all of them begin with; None: ``begin`` says it.
+        begin: Memory of what they begin with, of the shape and dtype of the sums.
+        end: Memory where they are left.
+    """
+
+    constant: float | None
+    begin: Memory
+    end: Memory
+
+
 @contextmanager
-def sums_of(frame: Frame, operation: Operation, element: DType) -> Iterator[Memory]:
-    """Give the memory in which a DOT adds, where c lies already; in the end the result lies where it belongs."""
+def sums_of(frame: Frame, operation: Operation, element: DType) -> Iterator[Sums]:
+    """Give the memories of a DOT's sums; in the end the result lies where it belongs."""
     c, result = operation.operands[2], operation.result
     stored = frame.remember(result)
     # The sums lie in the result's own memory if that has their dtype: the result of a DOT that a loop carries may
     # lie where c lies (``plan.reuse``), and then nothing is copied.
     exact = stored.element == element and stored.strides == dense_strides(result.shape)
     totals = stored if exact else frame.new_copy(c, element)
-    if frame.memories.get(c) is not totals:
-        groups.copy_tile(frame, c, totals)
-    yield totals
+    constant, begin = constant_of(c), totals
+    if constant is None:
+        begin = frame.memory_of(c)
+        if begin.element != element or begin.strides[-1] != 1:
+            groups.copy_tile(frame, c, totals)
+            begin = totals
+    yield Sums(constant, begin, totals)
     if not exact:
         frame.memories[result] = totals
         groups.copy_tile(frame, result, stored)
@@ -93,7 +118,7 @@ def for_each_matrix(
 
         def body(index: Register) -> None:
             moved = [
-                move(frame, o, index, matrix.strides[depth] * matrix.element.bytes)
+                move(frame, o, index, matrix.step(frame.builder, depth))
                 for o, matrix in zip(origins, matrices, strict=True)
             ]
             one(moved, depth + 1)
@@ -103,38 +128,37 @@ def for_each_matrix(
     one([matrix.base for matrix in matrices], 0)
 
 
-def operand(frame: Frame, value: Value, element: DType, rows: bool) -> Memory:
-    """Return an operand's memory in the dtype of the computation; of B with its rows contiguous."""
+def operand(frame: Frame, value: Value, element: DType, rows: bool, near: bool = False) -> Memory:
+    """Return an operand's memory in the dtype of the computation, perhaps with its rows contiguous and near each other."""
     stored = frame.memory_of(value)
-    if stored.element == element and (not rows or stored.strides[-1] == 1):
+    if stored.element != element or (rows and stored.strides[-1] != 1):
+        copy = frame.new_copy(value, element)
+        if stored.element == element and stored.strides[-2] == 1 and can_transpose(element, value):
+            transpose(frame, stored, copy, value.shape)
+        else:
+            groups.copy_tile(frame, value, copy)
+        return copy
+    stride = stored.strides[-2]
+    if not near or isinstance(stride, int) or stored.strides[-1] != 1:
         return stored
-    copy = frame.new_copy(value, element)
-    groups.copy_tile(frame, value, copy)
-    return copy
+    return _near(frame, value, stored)
 
 
-def move(frame: Frame, pointer: IrPointer, index: Register, step: int) -> IrPointer:
-    """Emit an address moved by ``index`` steps of that many bytes."""
-    offset = frame.builder.mul(index, r.number(r.I64, step))
-    return frame.builder.gep(pointer, [offset], source_etype=r.BYTE)
-
-
-def counted(frame: Frame, count: int, body: Callable[[Register], None]) -> None:
-    """Emit a loop over 0, 1, ... ``count - 1`` (i64)."""
-    if count == 1:
-        body(r.number(r.I64, 0))
-        return
-    before, loop, after = frame.builder.block, frame.block("loop"), frame.block("after")
-    frame.builder.branch(loop)
-    frame.start_block(loop)
-    index = frame.builder.phi(r.I64)
-    index.add_incoming(r.number(r.I64, 0), before)
-    body(index)
-    builder = frame.builder
-    following = builder.add(index, r.number(r.I64, 1))
-    index.add_incoming(following, builder.block)
-    builder.cbranch(builder.icmp_signed("<", following, r.number(r.I64, count)), loop, after)
-    frame.start_block(after)
+def _near(frame: Frame, value: Value, stored: Memory) -> Memory:
+    """Return the memory of an operand in place; a copy where its rows are so far apart that they share few cache sets."""
+    stride, copy = stored.strides[-2], frame.new_copy(value, stored.element)
+    limit = r.number(r.I64, _FAR // stored.element.bytes)
+    far = frame.builder.icmp_unsigned(">", stride, limit)
+    before = frame.builder.block
+    with frame.when(far):
+        groups.copy_tile(frame, value, copy)
+        end = frame.builder.block
+    base, row = frame.builder.phi(_POINTER), frame.builder.phi(r.I64)
+    base.add_incoming(stored.base, before)
+    base.add_incoming(copy.base, end)
+    row.add_incoming(stride, before)
+    row.add_incoming(r.number(r.I64, copy.strides[-2]), end)
+    return Memory(base, stored.element, (*stored.strides[:-2], row, 1))
 
 
 class Product:
@@ -143,9 +167,10 @@ class Product:
     Args:
         frame: Where the code goes.
         element: Dtype in which is multiplied and added.
-        origins: Addresses of a, b and c.
+        origins: Addresses of a, b, c and the result.
         matrices: How these lie.
         extents: m, k and n.
+        constant: What all elements of c are; None: they are in memory.
     """
 
     def __init__(
@@ -153,14 +178,16 @@ class Product:
         frame: Frame,
         element: DType,
         origins: list[IrPointer],
-        matrices: tuple[Memory, Memory, Memory],
+        matrices: tuple[Memory, Memory, Memory, Memory],
         extents: tuple[int, int, int],
+        constant: float | None = None,
     ) -> None:
         self._frame = frame
         self._element = element
         self._origins = origins
-        self._a, self._b, self._c = matrices
+        self._a, self._b, self._c, self._out = matrices
         self._m, self._k, self._n = extents
+        self._constant = constant
         self._rows, self._vectors, self._lanes = _register_tile(element)
 
     def emit(self) -> None:
@@ -186,34 +213,25 @@ class Product:
         self._rows_of(self._frame.builder.mul(index, r.number(r.I64, width)), vectors, lanes)
 
     def _rows_of(self, column: Register, vectors: int, lanes: int) -> None:
-        size = self._element.bytes
-        b = move(self._frame, self._origins[1], column, size)
-        c = move(self._frame, self._origins[2], column, size)
         blocks, rest = divmod(self._m, self._rows)
 
         def block(index: Register) -> None:
             row = self._frame.builder.mul(index, r.number(r.I64, self._rows))
-            self._tile(row, self._rows, b, c, vectors, lanes)
+            self._tile((row, column), self._rows, vectors, lanes)
 
         if blocks:
             counted(self._frame, blocks, block)
         if rest:
-            self._tile(r.number(r.I64, blocks * self._rows), rest, b, c, vectors, lanes)
+            self._tile((r.number(r.I64, blocks * self._rows), column), rest, vectors, lanes)
 
-    def _tile(
-        self, row: Register, rows: int, b: IrPointer, c: IrPointer, vectors: int, lanes: int
-    ) -> None:
-        frame, size = self._frame, self._element.bytes
-        a = move(frame, self._origins[0], row, self._a.strides[-2] * size)
-        c = move(frame, c, row, self._c.strides[-2] * size)
+    def _tile(self, corner: tuple[Register, Register], rows: int, vectors: int, lanes: int) -> None:
+        frame, (row, column) = self._frame, corner
+        a = move(frame, self._origins[0], row, self._a.step(frame.builder, -2))
+        b = move(frame, self._origins[1], column, self._element.bytes)
+        a_rows = [opaque(frame, self._row(a, self._a, i)) for i in range(rows)]
         type_ = r.register_type(self._element, lanes)
-        places = [
-            self._offset(c, (i * self._c.strides[-2] + j * lanes) * size)
-            for i in range(rows)
-            for j in range(vectors)
-        ]
         # All of the block before k begins, and back after it ends: no sum is in memory meanwhile.
-        sums = self._begun(row, [self._load(place, type_) for place in places], rows)
+        sums = self._begun(row, self._initial(corner, rows, vectors, type_), rows)
         before, loop, after = frame.builder.block, frame.block("k"), frame.block("after")
         frame.builder.branch(loop)
         frame.start_block(loop)
@@ -225,15 +243,42 @@ class Product:
             total = builder.phi(type_)
             total.add_incoming(value, before)
             totals.append(total)
-        new = self._step(k, totals, (a, b), rows, vectors, type_)
+        new = self._step(k, totals, a_rows, b, vectors, type_)
         for total, value in zip(totals, new, strict=True):
             total.add_incoming(value, loop)
         following = builder.add(k, r.number(r.I64, 1))
         k.add_incoming(following, loop)
         builder.cbranch(builder.icmp_signed("<", following, r.number(r.I64, self._k)), loop, after)
         frame.start_block(after)
+        places = self._places(self._origins[3], self._out, corner, rows, vectors, lanes)
         for place, value in zip(places, new, strict=True):
-            frame.builder.store(value, place).align = size
+            frame.builder.store(value, place).align = self._element.bytes
+
+    def _initial(
+        self, corner: tuple[Register, Register], rows: int, vectors: int, type_: IrType
+    ) -> list[Register]:
+        """Return the block of c, row after row."""
+        if self._constant is not None:
+            one = r.constant(self._element, self._constant, int(type_.count))
+            return [one] * (rows * vectors)
+        places = self._places(self._origins[2], self._c, corner, rows, vectors, int(type_.count))
+        return [self._load(place, type_) for place in places]
+
+    def _places(
+        self,
+        origin: IrPointer,
+        matrix: Memory,
+        corner: tuple[Register, Register],
+        rows: int,
+        vectors: int,
+        lanes: int,
+    ) -> list[IrPointer]:
+        """Return where the vectors of a block lie, row after row."""
+        size = self._element.bytes
+        start = move(self._frame, origin, corner[0], matrix.step(self._frame.builder, -2))
+        start = move(self._frame, start, corner[1], size)
+        starts = [self._row(start, matrix, i) for i in range(rows)]
+        return [self._offset(at, j * lanes * size) for at in starts for j in range(vectors)]
 
     def _begun(self, row: Register, sums: list[Register], rows: int) -> list[Register]:
         """Return the sums with which the rows of a register tile begin, row after row."""
@@ -244,25 +289,35 @@ class Product:
         self,
         k: Register,
         totals: list[Register],
-        at: tuple[IrPointer, IrPointer],
-        rows: int,
+        a_rows: list[IrPointer],
+        b: IrPointer,
         vectors: int,
         type_: IrType,
     ) -> list[Register]:
         frame, size = self._frame, self._element.bytes
-        a = move(frame, at[0], k, self._a.strides[-1] * size)
-        b = move(frame, at[1], k, self._b.strides[-2] * size)
+        along = scaled(frame, k, self._along())
+        b = move(frame, b, k, self._b.step(frame.builder, -2))
         lanes = int(type_.count)
         row = [self._load(self._offset(b, j * lanes * size), type_) for j in range(vectors)]
         new = []
-        for i in range(rows):
-            place = self._offset(a, i * self._a.strides[-2] * size)
-            value = self._load(place, r.register_type(self._element))
+        for i, a_row in enumerate(a_rows):
+            place = frame.builder.gep(a_row, [along], source_etype=r.BYTE)
+            value = self._load(place, r.register_type(self._element), self._a.element.bytes)
             factor = r.splat(frame.builder, value, lanes)
             new += [
                 self._multiply_add(factor, row[j], totals[i * vectors + j]) for j in range(vectors)
             ]
         return new
+
+    def _along(self) -> Stride:
+        """Return the bytes between what two steps of k take from a row of A."""
+        return self._a.step(self._frame.builder, -1)
+
+    def _row(self, pointer: IrPointer, matrix: Memory, index: int) -> IrPointer:
+        step = matrix.step(self._frame.builder, -2)
+        if isinstance(step, int):
+            return self._offset(pointer, index * step)
+        return move(self._frame, pointer, r.number(r.I64, index), step)
 
     def _multiply_add(self, a: Register, b: Register, total: Register) -> Register:
         builder = self._frame.builder
@@ -279,7 +334,7 @@ class Product:
             return pointer
         return self._frame.builder.gep(pointer, [r.number(r.I64, offset)], source_etype=r.BYTE)
 
-    def _load(self, pointer: IrPointer, type_: IrType) -> Register:
+    def _load(self, pointer: IrPointer, type_: IrType, align: int | None = None) -> Register:
         value = self._frame.builder.load(pointer, typ=type_)
-        value.align = self._element.bytes
+        value.align = align or self._element.bytes
         return value

@@ -1,4 +1,4 @@
-"""Reuse of a loop-carried tile's memory for the value that replaces it."""
+"""Reuse of a tile's memory for a value that comes when the tile is not needed any more."""
 
 from __future__ import annotations
 
@@ -32,6 +32,30 @@ def may_overwrite(
         _is_done(schedule, old, reader, writer, is_direct) and reader is not terminator
         for reader, is_direct in _readers(analysis, schedule, old)
     )
+
+
+def may_take_over(analysis: Analysis, schedule: Schedule, value: Value, old: Value) -> bool:
+    """Return whether a tile of a stretch may be written where another of the same stretch and shape lies.
+
+    Args:
+        analysis: Analysis of the function.
+        schedule: Schedule of the stretch.
+        value: Tile that is written.
+        old: Tile whose memory nothing else shares.
+    """
+    writer = value.owner
+    if writer is None or analysis.is_inline(value) or schedule.position(writer) is None:
+        return False
+    if old.owner in schedule.in_place:  # it may lie in the program's own memory
+        return False
+    for reader, is_direct in _readers(analysis, schedule, old):
+        # A scan has read what it replaces: the element itself or, in runs, all of the run.
+        in_place = reader is writer and writer.code is Code.SCAN and is_direct
+        if schedule.position(reader) is None or not (
+            in_place or _is_done(schedule, old, reader, writer, is_direct)
+        ):
+            return False
+    return True
 
 
 def _readers(

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from emu.tile import ops
-from emu.tile.cpu.plan.analysis import Analysis, is_view
+from emu.tile.cpu.plan.analysis import Analysis, constant_of, is_view
 from emu.tile.cpu.plan.memory_order import MemoryOrder
 from emu.tile.ir import Operation, Value
 from emu.tile.ops import Code
@@ -87,14 +87,22 @@ class Schedule:
     Args:
         analysis: Analysis of the function.
         operations: The stretch, in program order.
+        in_place: Loads whose results are no tiles in scratch: the products and scans of the stretch read memory itself.
 
     Attributes:
+        in_place: As given.
         materialized_inline: Inline tiles that must be written to memory all the same, and the level of the
             loop that does it.
         stages: Stages in the order in which they run.
     """
 
-    def __init__(self, analysis: Analysis, operations: Sequence[Operation]) -> None:
+    def __init__(
+        self,
+        analysis: Analysis,
+        operations: Sequence[Operation],
+        in_place: frozenset[Operation] = frozenset(),
+    ) -> None:
+        self.in_place = in_place
         self.materialized_inline: dict[Value, int] = {}
         self._analysis = analysis
         # Each operation that costs anything is in exactly one of these two.
@@ -141,7 +149,7 @@ class Schedule:
     # ---- placing
 
     def _place(self, operation: Operation) -> None:
-        shape = loop_shape(operation)
+        shape = None if operation in self.in_place else loop_shape(operation)
         if shape is None:
             self._issue_slot[operation] = self._earliest_slot(operation)
             return
@@ -158,10 +166,18 @@ class Schedule:
 
     def _earliest_slot(self, operation: Operation) -> int:
         ready = self._ready_in_memory if operation.code in ops.WHOLE_TILE else self._ready
-        slot = max(map(ready, operation.operands), default=0)
+        operands = operation.operands
+        if operation.code is Code.DOT and constant_of(operands[2]) is not None:
+            operands = operands[:2]  # sums begin with it in registers
+        slot = max(map(ready, operands), default=0)
         if operation.code in ops.MEMORY:
             slot = self._memory.place_scalar(slot, operation.code is Code.LOAD)
+        elif operation.code in (Code.DOT, Code.SCAN) and self._reads_in_place(operation):
+            slot = self._memory.place_scalar(slot, is_load=True)
         return slot
+
+    def _reads_in_place(self, reader: Operation) -> bool:
+        return any(self._analysis.root(v)[0].owner in self.in_place for v in reader.operands)
 
     def _earliest_level(self, operation: Operation, shape: tuple[int, ...]) -> int:
         level = 0

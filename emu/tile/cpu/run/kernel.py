@@ -10,10 +10,22 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from emu.tile.assertions import Failure, describe
 from emu.tile.cpu import call, native
-from emu.tile.cpu.reports import CALLBACK, CODE_BITS, LOOP_CODES, Assert, Loop, Print
-from emu.tile.cpu.run import crash, pool, watching
+from emu.tile.cpu.reports import (
+    CALLBACK,
+    CODE_BITS,
+    LOOP_CODES,
+    Assert,
+    FailedAssert,
+    Loop,
+    Print,
+)
+from emu.tile.cpu.run import crash, pool, turns, watching
 from emu.tile.cpu.run.thread import thread_state
+
+MAX_FAILURES = 256
+"""Number of failures that are kept until they are raised."""
 
 _Entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 
@@ -24,18 +36,31 @@ class ProgramAssertionError(AssertionError, RuntimeError):
     It is a RuntimeError too, as the error of a GPU is.
 
     Attributes:
+        message: The assertion's message; may be empty.
         program: Indices x, y, z of the program.
         location: File, line and column of the assertion.
+        kernel: Name of the kernel.
+        failure: How it failed: the first lane, the number of lanes, and the values that the condition compares;
+            None if that is not known.
     """
 
-    def __init__(self, message: str, program: tuple[int, int, int], location: str) -> None:
-        super().__init__(message, program, location)  # what pickling calls the class with
+    def __init__(
+        self,
+        message: str,
+        program: tuple[int, int, int],
+        location: str,
+        kernel: str = "",
+        failure: Failure | None = None,
+    ) -> None:
+        super().__init__(message, program, location, kernel, failure)  # what pickling calls it with
+        self.message = message
         self.program = program
         self.location = location
-        self._message = message
+        self.kernel = kernel
+        self.failure = failure
 
     def __str__(self) -> str:
-        return f"{self._message} (program {self.program}, {self.location})"
+        return describe(self.message, self.failure, self.program, self.kernel, self.location)
 
 
 @dataclass
@@ -48,7 +73,7 @@ class Kernel:
         format: Format of the packed arguments for :mod:`struct`, 8 bytes each.
         scratch_bytes: Bytes of scratch that a thread needs while it runs programs.
         asserts: Asserts, by number.
-        prints: Prints, by number.
+        prints: What is told while it runs, by number: prints, and the values of failed asserts.
         loops: WHILE loops, by number.
         parameters: Name and type of each argument.
         place: File and line of the kernel; empty if not known.
@@ -63,7 +88,7 @@ class Kernel:
     format: str
     scratch_bytes: int
     asserts: tuple[Assert, ...]
-    prints: tuple[Print, ...]
+    prints: tuple[Print | FailedAssert, ...]
     loops: tuple[Loop, ...]
     parameters: tuple[tuple[str, str], ...]
     place: str
@@ -75,7 +100,8 @@ class Kernel:
     def __post_init__(self) -> None:
         self.address = native.load_once(self.code, self.symbol)
         self._entry: Callable[[int], int] = _Entry(self.address)
-        self._callback = CALLBACK(self._print) if self.prints else None
+        self._failures: dict[tuple[int, int, int], Failure] = {}
+        self._callback = CALLBACK(self._report) if self.prints else None
         # Native code finds all of these by address: they must live as long as the kernel.
         self._facts = (ctypes.c_int64 * call.FACTS_WORDS)()
         self._facts_address = ctypes.addressof(self._facts)
@@ -175,6 +201,11 @@ class Kernel:
 
     def run_part(self, arguments: int, first: int, last: int, grid: tuple[int, int, int]) -> int:
         """Run programs ``first`` to before ``last``; return 0 or the status of a failed assert."""
+        status = self._call(arguments, first, last, grid, 0, 0)
+        return turns.settle(status) if status else 0
+
+    def run_span(self, arguments: int, first: int, last: int, grid: tuple[int, int, int]) -> int:
+        """Run programs as :meth:`run_part`, on a thread of a launch whose programs take turns."""
         return self._call(arguments, first, last, grid, 0, 0)
 
     def run_shared(
@@ -210,8 +241,13 @@ class Kernel:
         call.CALL.pack_into(table, 0, arguments, first, last, *grid, place, facts, counter, step)
         return self._entry(address)
 
-    def _print(self, index: int, address: int) -> None:
-        text = self.prints[index].text(address)
+    def _report(self, index: int, address: int) -> None:
+        report = self.prints[index]
+        if isinstance(report, FailedAssert):
+            program, failure = report.read(address)
+            self._failures[program] = failure
+            return
+        text = report.text(address)
         if self.echo is not None:
             self.echo(text)
         else:
@@ -226,8 +262,15 @@ class Kernel:
             watching.raise_error(self, code - LOOP_CODES, numbers)
 
     def _fail(self, status: int, x: int, y: int) -> None:
+        """Raise the error that a status is about; none if it only says that other threads ran the rest."""
+        status = turns.settle(status)
+        if not status:
+            return
         self.check_stopped(status, (x, y, 1))
         program = status >> CODE_BITS
         numbers = (program % x, program // x % y, program // (x * y))
         found = self.asserts[(status & ((1 << CODE_BITS) - 1)) - 1]
-        raise ProgramAssertionError(found.message, numbers, found.location)
+        failure = self._failures.pop(numbers, None)
+        if len(self._failures) > MAX_FAILURES:  # of other threads, whose errors nobody raised
+            self._failures.clear()
+        raise ProgramAssertionError(found.message, numbers, found.location, self.name, failure)

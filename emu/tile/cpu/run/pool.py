@@ -2,8 +2,8 @@
 
 A thread takes the next few programs that none has taken, in the order of the grid, until none is left. So a
 program that waits for an earlier one always ends, whatever the number of threads: the earliest unfinished program
-waits for nothing. (A program that waits for a *later* one needs all of them to be resident at once, which no
-accelerator promises either.)
+waits for nothing. Where programs wait for later ones,
+too, more threads take turns (see ``turns``).
 
 The threads are Python threads that release the GIL while they are in compiled code, where they take programs from
 a common counter. They are started when first needed and wait on a lock between launches. A forked child has none
@@ -22,7 +22,8 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from emu.tile.cpu import native
-from emu.tile.cpu.run import watching
+from emu.tile.cpu.reports import HANDED_ON
+from emu.tile.cpu.run import turns, watching
 from emu.tile.cpu.run.spins import Spin
 from emu.tile.cpu.run.thread import thread_state
 
@@ -52,6 +53,9 @@ class Runnable(Protocol):
 
     def run_part(self, arguments: int, first: int, last: int, grid: Grid) -> int:
         """Run programs ``first`` to before ``last`` on this thread."""
+
+    def run_span(self, arguments: int, first: int, last: int, grid: Grid) -> int:
+        """Run programs as ``run_part``, on a thread of a launch whose programs take turns."""
 
     def run_shared(self, arguments: int, last: int, grid: Grid, counter: int, step: int) -> int:
         """Run programs that no other thread has taken."""
@@ -83,6 +87,9 @@ class Job:
         self.status = 0
         self.error: BaseException | None = None
         self._spins: dict[int, Spin | None] = {}
+        self._lock, self._working = threading.Lock(), threads
+        self._owner = threading.get_ident()
+        self._turns: turns.Turns | None = None
 
     @property
     def failed(self) -> bool:
@@ -93,23 +100,62 @@ class Job:
         """Let no thread take another program, and stop those that poll."""
         self.error = self.error or error
         self._next.value = self._last
+        if self._turns is not None:
+            self._turns.fail(None)
 
     def work(self) -> None:
         """Run programs until none is left, or one has failed."""
-        counter, me = ctypes.addressof(self._next), threading.get_ident()
+        me = threading.get_ident()
         thread_state.job, self._spins[me] = self, None
         try:
-            status = self._kernel.run_shared(
-                self._arguments, self._last, self._grid, counter, self._step
-            )
+            status = self._run_rest()
             self._kernel.check_stopped(status, self._grid)
         except BaseException as error:  # noqa: BLE001 - the launching thread raises it
-            self.fail(error)
+            # A thread that was stopped as another one's assert had failed has nothing to say.
+            if self._turns is None or not self._turns.failed:
+                self.fail(error)
         else:
             self.status = self.status or status
+            if status and self._turns is not None:
+                self._turns.fail(None)
         finally:
             thread_state.job = None
             self._spins.pop(me, None)
+            with self._lock:
+                self._working -= 1
+                shared = self._turns
+            if shared is not None:
+                shared.leave()
+
+    def _run_rest(self) -> int:
+        """Run programs that no thread has taken."""
+        counter = ctypes.addressof(self._next)
+        return self._kernel.run_shared(self._arguments, self._last, self._grid, counter, self._step)
+
+    def take_turns(self) -> None:
+        """Let programs that have not begun run while that of the calling thread waits."""
+        with self._lock:
+            if self._turns is None:
+                if self._next.value >= self._last and not turns.has_rest():
+                    return
+                self._turns = turns.Turns(
+                    self._kernel,
+                    self._arguments,
+                    self._grid,
+                    watching.publish,
+                    self._working,
+                    self._run_rest,
+                    lambda: self._next.value < self._last,
+                )
+            self._turns.join(owner=threading.get_ident() == self._owner)
+
+    def finish(self) -> None:
+        """Wait for the threads that were made for programs that wait for each other."""
+        if self._turns is None:
+            return
+        self._turns.finish()
+        self.error = self.error or self._turns.error
+        self.status = self.status or self._turns.status
 
     def note_spin(self, spin: Spin | None) -> None:
         """Record the loop that the calling thread is in, if it has been running for long."""
@@ -123,6 +169,9 @@ class Job:
 
     def publish(self) -> None:
         """Report that this process waits if each of the threads does."""
+        if self._turns is not None:
+            self._turns.publish()
+            return
         spins = list(self._spins.values())
         watching.publish([s for s in spins if s is not None] if all(spins) else [])
 
@@ -245,11 +294,14 @@ def run(kernel: Runnable, arguments: int, total: int, grid: Grid, threads: int) 
     """
     first, began = 0, time.perf_counter_ns()
     if not kernel.program_ns:  # never run: measure one program
-        status = kernel.run_part(arguments, 0, 1, grid)
-        first = 1
-        kernel.program_ns = time.perf_counter_ns() - began
-        if status or total == 1:
-            return status
+        with turns.offering(1, total) as left_over:
+            status = kernel.run_part(arguments, 0, 1, grid)
+            first = 1
+            kernel.program_ns = time.perf_counter_ns() - began
+            if not left_over():  # the rest has been run, or is being run, by other threads
+                return status or turns.settle(HANDED_ON)
+            if status or total == 1:
+                return status
     left = total - first
     if kernel.program_ns * left < WORTH_THREADS_NS or not _busy.acquire(blocking=False):
         began = time.perf_counter_ns()
@@ -282,10 +334,12 @@ def _run_shared(
         for worker in helpers:
             while not worker.done.wait(_spin(), _SLICE_S):
                 job.publish()
+        job.finish()
     except BaseException as error:  # noqa: BLE001 - of a signal handler; raised below
         watching.add_place(error, job.describe())
         job.fail(error)
         _abandon(helpers, job)
+        job.finish()
     spent = (time.perf_counter_ns() - began) * threads
     kernel.program_ns = max(1, spent // (span[1] - span[0]))
     if job.error is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 import threading
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
@@ -40,6 +41,9 @@ class SharedLaunch(Protocol):
 
     def note_spin(self, spin: Spin | None) -> None:
         """Record the loop that the calling thread is in."""
+
+    def take_turns(self) -> None:
+        """Let other programs run while that of the calling thread waits."""
 
 
 class ThreadState(threading.local):
@@ -81,6 +85,7 @@ def new_buffers() -> CallBuffers:
     """Return a new call table without scratch; kernels launched with it do not poll."""
     table = ctypes.create_string_buffer(call.TABLE_BYTES)
     address = ctypes.addressof(table)
+    struct.pack_into("q", table, 8 * call.INTERVAL, call.ASK_NS)
     return (table, address, address + call.CALL.size, *_scratch(0))
 
 

@@ -22,7 +22,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, NoReturn
 
 from emu.tile.cpu import call
-from emu.tile.cpu.run import thread
+from emu.tile.cpu.run import thread, turns
 from emu.tile.cpu.run.spins import KernelInfo, Spin, where
 from emu.tile.cpu.run.thread import ThreadState, new_buffers, thread_state
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _GUARD = ctypes.CFUNCTYPE(None)
 _WATCH = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+
+_MOST_TOLD = 8
+"""Loops that are described to the launcher, at most."""
 
 _numbers = itertools.count(1)
 _kernels: weakref.WeakValueDictionary[int, KernelInfo] = weakref.WeakValueDictionary()
@@ -77,22 +80,28 @@ def _watch() -> Generator[int, int]:
 
 
 def _poll(record: int) -> int:
-    if thread_state.job is not None and thread_state.job.failed:
+    if _is_over():
         return 1
     words = (ctypes.c_int64 * call.PAIRS).from_address(record)
     loop = words[call.LOOP]
     if loop == call.ENDED:
         leave_loop()
         return 0
-    _check_stopped()
+    check_stopped()
     _note_reads(loop, record, words[call.COUNT])
-    return 0
+    return int(_is_over())
+
+
+def _is_over() -> bool:
+    """Return whether other threads of the launch have ended it."""
+    job, shared = thread_state.job, turns.current()
+    return (job is not None and job.failed) or (shared is not None and shared.failed)
 
 
 def _note_reads(loop: int, record: int, count: int) -> None:
     """Record the loop that polls, and whether it reads what it read at the poll before."""
     pairs = (ctypes.c_int64 * (2 * count)).from_address(record + 8 * call.PAIRS)
-    table = struct.unpack_from("12q", thread_state.own_buffers[0])
+    table = struct.unpack_from(f"{call.END + 1}q", thread_state.own_buffers[0])
     kernel = _kernels[
         (ctypes.c_int64 * call.FACTS_WORDS).from_address(table[call.FACTS])[call.KERNEL]
     ]
@@ -105,17 +114,35 @@ def _note_reads(loop: int, record: int, count: int) -> None:
     if count and before is not None and spin.reads_as(before):
         spin.same, spin.since = True, before.since
     thread_state.spin = spin
-    if thread_state.job is None:
+    if spin.same and turns.current() is None:
+        _take_turns(kernel, table[call.ARGUMENTS], grid)
+    shared = turns.current()
+    if shared is not None:
+        shared.note(spin, turns.record_at(record))
+    elif thread_state.job is None:
+        turns.ask_less_often()
         publish([spin])
     else:
+        turns.ask_less_often()
         thread_state.job.note_spin(spin)
+
+
+def _take_turns(kernel: KernelInfo, arguments: int, grid: tuple[int, int, int]) -> None:
+    """Let other programs of the launch run while this one waits, if there are any that have not begun."""
+    if thread_state.job is not None:
+        thread_state.job.take_turns()
+    elif turns.has_rest() and isinstance(kernel, turns.Runnable):
+        turns.Turns(kernel, arguments, grid, publish).join(owner=True)
 
 
 def leave_loop() -> None:
     """Forget the loop that this thread was in."""
     if thread_state.spin is not None:
         thread_state.spin = None
-        if thread_state.job is None:
+        shared = turns.current()
+        if shared is not None:
+            shared.note(None)
+        elif thread_state.job is None:
             publish([])
         else:
             thread_state.job.note_spin(None)
@@ -152,7 +179,8 @@ def _world() -> World | None:
     return world
 
 
-def _check_stopped() -> None:
+def check_stopped() -> None:
+    """Raise the reason why the world of this PE was stopped, if it was."""
     world = _world()
     if world is not None:
         from emu.comm.memory.stop import check_stopped
@@ -160,12 +188,13 @@ def _check_stopped() -> None:
         check_stopped(world.segment)
 
 
-def publish(spins: list[Spin]) -> None:
+def publish(spins: list[Spin], note: str = "") -> None:
     """Report to the launcher what this PE waits for, or that it goes on.
 
     Args:
         spins: Loop of each thread of the launch; empty if a thread is in none. The PE waits if all of them
             read the same as at the poll before.
+        note: Text that is added to the description of the loops.
     """
     world = _world()
     if world is None or threading.current_thread() is not threading.main_thread():
@@ -173,8 +202,10 @@ def publish(spins: list[Spin]) -> None:
     from emu.comm.watchdog import spinning
 
     if spins and all(spin.same for spin in spins):
-        text = "; another thread: ".join([spins[0].waits(), *(s.describe() for s in spins[1:8])])
-        spinning.wait(world, spins[0].where(), text)
+        told = [spins[0].waits(), *(s.describe() for s in spins[1:_MOST_TOLD])]
+        if len(spins) > _MOST_TOLD:
+            note = f"; and {len(spins) - _MOST_TOLD} more{note}"
+        spinning.wait(world, spins[0].where(), "; another thread: ".join(told) + note)
     else:
         spinning.go_on(world)
 

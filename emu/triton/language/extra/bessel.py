@@ -11,8 +11,17 @@ from emu.triton.language.arithmetic import maximum, minimum, where
 from emu.triton.language.context import builder
 from emu.triton.language.conversion import cast_to
 from emu.triton.language.extra import coefficients as series
+from emu.triton.language.extra import single
 from emu.triton.language.extra.bits import INFINITY, NAN, is_nan, like
-from emu.triton.language.extra.special import Function, exp, in_double, log, polynomial, ranged
+from emu.triton.language.extra.special import (
+    Function,
+    by_dtype,
+    exp,
+    in_double,
+    log,
+    polynomial,
+    ranged,
+)
 from emu.triton.language.reductions import max as largest_of
 from emu.triton.language.types import float64, int32
 from emu.triton.language.values import tensor
@@ -209,12 +218,12 @@ def _downward(order: tensor, x: tensor) -> tensor:
 
 
 FUNCTIONS: dict[str, Function] = {
-    "j0": in_double(_j0),
-    "j1": in_double(_j1),
-    "y0": in_double(_y0),
-    "y1": in_double(_y1),
-    "cyl_bessel_i0": in_double(_i0),
-    "cyl_bessel_i1": in_double(_i1),
+    "j0": by_dtype(single.j0, _j0),
+    "j1": by_dtype(single.j1, _j1),
+    "y0": by_dtype(single.y0, _y0),
+    "y1": by_dtype(single.y1, _y1),
+    "cyl_bessel_i0": by_dtype(single.i0, _i0),
+    "cyl_bessel_i1": by_dtype(single.i1, _i1),
     "jn": in_double(_jn),
     "yn": in_double(_yn),
 }

@@ -1,7 +1,7 @@
 """CUDA's device functions.
 
-Each takes tensors (or numbers) of exactly the dtypes that it lists, as in Triton, and calls the symbol of that
-overload. The stub beside this file tells static tools the names.
+Each takes tensors (or numbers) of the dtypes that it lists, or several whose common dtype it lists, as in Triton,
+and calls the symbol of that overload. The stub beside this file tells static tools the names.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from emu.triton.language.conversion import to_tensor
-from emu.triton.language.external import call_extern
+from emu.triton.language.external import call_extern, promote_operands
 from emu.triton.language.extra import bodies  # noqa: F401 - registers the symbols
 from emu.triton.language.extra.signatures import SIGNATURES, Overload
 from emu.triton.language.shapes import broadcast_tensors
@@ -30,6 +30,10 @@ def _function(name: str, overloads: Sequence[Overload]) -> Callable[..., tensor]
             )
         operands = [to_tensor(a) for a in arguments]
         chosen = by_dtypes.get(tuple(o.dtype.name for o in operands))
+        if chosen is None and count > 1:
+            promoted = promote_operands(operands)
+            chosen = by_dtypes.get(tuple(o.dtype.name for o in promoted))
+            operands = operands if chosen is None else promoted
         if chosen is None:
             accepted = " or ".join(f"({', '.join(types)})" for types in by_dtypes)
             raise TypeError(

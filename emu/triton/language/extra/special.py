@@ -1,7 +1,7 @@
 """Special functions: the error function's family, gamma, roots, and sine and cosine of pi times a number.
 
-All are computed in fp64 by series of our own, the exponential and the logarithm apart; fp32 is rounded once,
-at the end.
+All are computed in fp64 by series of our own, the exponential and the logarithm apart. Most functions of fp32 have
+shorter series, in ``single``; the others are these, rounded once, at the end.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from emu.triton.language import mathematics
 from emu.triton.language.arithmetic import maximum, minimum, where
 from emu.triton.language.conversion import bitcast_to, cast_to
 from emu.triton.language.extra import coefficients as series
+from emu.triton.language.extra import single
 from emu.triton.language.extra.bits import (
     INFINITY,
     NAN,
@@ -29,7 +30,7 @@ from emu.triton.language.extra.bits import (
     signed,
     widened,
 )
-from emu.triton.language.types import float64, int64
+from emu.triton.language.types import float32, float64, int64
 from emu.triton.language.values import tensor
 
 Function = Callable[..., tensor]
@@ -49,6 +50,11 @@ def in_double(body: Function) -> Function:
         return cast_to(body(*values), floats[0])
 
     return wide
+
+
+def by_dtype(single: Function, double: Function) -> Function:
+    """Make a function of fp32 out of one of its own, and of fp64 out of another."""
+    return lambda *operands: (single if operands[0].dtype == float32 else double)(*operands)
 
 
 def polynomial(x: tensor, powers: Sequence[float]) -> tensor:
@@ -302,7 +308,7 @@ def _length(operands: Sequence[tensor], inverse: bool) -> tensor:
 
 def length(inverse: bool = False) -> Function:
     """Make the length of a vector of two to four coordinates, or one by it."""
-    return in_double(lambda *operands: _length(operands, inverse))
+    return by_dtype(single.length(inverse), lambda *operands: _length(operands, inverse))
 
 
 # ---- remainder
@@ -340,18 +346,18 @@ def rcp64h(x: tensor) -> tensor:
 
 
 FUNCTIONS: dict[str, Function] = {
-    "erfc": in_double(_erfc),
+    "erfc": by_dtype(single.erfc, _erfc),
     "erfcx": in_double(_erfcx),
-    "erfinv": in_double(_erfinv),
-    "erfcinv": in_double(_erfcinv),
-    "normcdf": in_double(_normcdf),
-    "normcdfinv": in_double(_normcdfinv),
-    "lgamma": in_double(_lgamma),
-    "tgamma": in_double(_tgamma),
+    "erfinv": by_dtype(single.erfinv, _erfinv),
+    "erfcinv": by_dtype(single.erfcinv, _erfcinv),
+    "normcdf": by_dtype(single.normcdf, _normcdf),
+    "normcdfinv": by_dtype(single.normcdfinv, _normcdfinv),
+    "lgamma": by_dtype(single.lgamma, _lgamma),
+    "tgamma": by_dtype(single.tgamma, _tgamma),
     "sinpi": in_double(_sinpi),
     "cospi": in_double(_cospi),
-    "cbrt": in_double(_cbrt),
-    "rcbrt": in_double(_rcbrt),
+    "cbrt": by_dtype(single.cbrt, _cbrt),
+    "rcbrt": by_dtype(single.rcbrt, _rcbrt),
     "hypot": length(),
     "rhypot": length(inverse=True),
     "norm3d": length(),

@@ -35,8 +35,8 @@ class Scheduling:
         monkeypatch.setattr(emitter, "Schedule", self.schedule)
         monkeypatch.setattr(emitter, "may_overwrite", self.check_overwriting)
 
-    def schedule(self, analysis, operations):
-        made = schedule.Schedule(analysis, operations)
+    def schedule(self, analysis, operations, in_place):
+        made = schedule.Schedule(analysis, operations, in_place)
         self.checkers[made] = check_schedule(analysis, operations, made)
         return made
 

@@ -149,8 +149,23 @@ def test_libdevice_takes_the_listed_dtypes_only() -> None:
         TypeError, match=r"libdevice.tanh takes \(fp32\) or \(fp64\), but got \(fp16"
     ):
         emit(libdevice.tanh, value("fp16", (8,)))
-    with pytest.raises(TypeError, match=r"libdevice.pow takes .* but got \(fp64\[\], fp32\[\]\)"):
-        emit(lambda x: libdevice.pow(x, 2.0), value("fp64"))
+    with pytest.raises(TypeError, match=r"libdevice.pow takes .* but got \(fp16\[\], bf16\[\]\)"):
+        emit(libdevice.pow, value("fp16"), value("bf16"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "common"),
+    [
+        ("float32", "float16", "float32"),
+        ("float64", "float32", "float64"),
+        ("int64", "float32", "float32"),
+    ],
+)
+def test_operands_of_several_dtypes_are_promoted(one: str, other: str, common: str) -> None:
+    x, y = np.array([1, 2, 3, 4]).astype(one), np.array([2, 1, 3, 2]).astype(other)
+    got = evaluate(libdevice.pow, x, y)
+    assert got.dtype == common
+    np.testing.assert_allclose(got, [1, 2, 27, 16], rtol=1e-6)
 
 
 def test_every_name_has_its_modules() -> None:

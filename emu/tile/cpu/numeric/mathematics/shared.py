@@ -30,6 +30,9 @@ ROUND_32 = 1.5 * 2.0**23
 ROUND_64 = 1.5 * 2.0**52
 """Added to a small f64, it leaves the nearest integer in the last bits."""
 
+_MOST_INLINED = 4
+"""How many calls of a function are inlined: two loops, with masks and without, and twice in each."""
+
 
 def outlined(
     lanes: VectorBuilder,
@@ -46,7 +49,7 @@ def outlined(
         name: What distinguishes the function from others.
         body: ``body(lanes, *values)`` emits the code and returns the result; it may add blocks.
         values: Arguments.
-        inline: Whether LLVM may inline it.
+        inline: Whether the first calls are inlined, so that loops keep its constants in registers.
 
     Returns:
         The result, of the type of the first argument.
@@ -63,7 +66,10 @@ def outlined(
             function.attributes.add("noinline")
         builder = ir.IRBuilder(function.append_basic_block("entry"))
         builder.ret(body(VectorBuilder(builder, lanes.count), *function.args))
-    return lanes.builder.call(module.globals[symbol], list(values))
+    function = module.globals[symbol]
+    function.calls = getattr(function, "calls", 0) + 1
+    near = inline and function.calls <= _MOST_INLINED
+    return lanes.builder.call(function, list(values), attrs=("alwaysinline",) if near else ())
 
 
 def by_lane(
