@@ -135,7 +135,7 @@ class _Instrumenter:
 
     def _follow(self, builder: Builder, operation: Operation) -> None:
         """Add the origins of the results of an operation without effects."""
-        if not any(v in self._origins for v in operation.operands):
+        if not operation.results or not any(v in self._origins for v in operation.operands):
             return
         if operation.code in ops.SHAPES or operation.code is Code.SPLAT:
             found: Sequence[Value] = self._reshaped(builder, operation)
