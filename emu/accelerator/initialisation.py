@@ -72,11 +72,11 @@ def note_call(func: TorchFunction, args: Args, kwargs: Kwargs | None, result: ob
     name = getattr(func, "__name__", "")
     if name == "__setitem__":
         _mark(args[0], args[1])
-    elif name in _IN_PLACE or (name.endswith("_") and not name.endswith("__")):
-        if not name.startswith(_PARTIAL) and args:
-            several = isinstance(args[0], list | tuple)
-            for tensor in args[0] if several else args[:1]:
-                _mark(tensor)
+        return
+    is_in_place = name.endswith("_") and not name.endswith("__") and not name.startswith(_PARTIAL)
+    if args and (name in _IN_PLACE or is_in_place):
+        for tensor in args[0] if isinstance(args[0], list | tuple) else args[:1]:
+            _mark(tensor)
 
 
 def _track(result: object, source: shadows.Shadow | None) -> None:

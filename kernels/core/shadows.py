@@ -92,7 +92,8 @@ class Shadow:
     def memory(self) -> Bytes:
         """Return the memory as bytes."""
         kind = ctypes.c_uint8 * (self.end - self.start)
-        return np.frombuffer(kind.from_address(self.start), np.uint8)
+        found: Bytes = np.frombuffer(memoryview(kind.from_address(self.start)), np.uint8)
+        return found
 
     def fill(self) -> None:
         """Fill the memory with the pattern."""

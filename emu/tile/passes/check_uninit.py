@@ -13,7 +13,7 @@ has written and announced is never taken for unwritten.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from emu.tile import ops
@@ -21,9 +21,9 @@ from emu.tile.ir import Builder, Location, Module, Operation, Region, Value
 from emu.tile.ops import Code, Rmw
 from emu.tile.passes.check_bounds import MASK_AT, Access, Then, describe_access, mask_of
 from emu.tile.passes.intervals import combining
-from emu.tile.passes.reads import find_reads
 from emu.tile.passes.origins import find_origins
-from emu.tile.types import I1, I8, I16, I32, I64, Pointer, Tile, Token, element_of
+from emu.tile.passes.reads import find_reads
+from emu.tile.types import I1, I8, I16, I32, I64, Pointer, Tile, Token, Type, element_of
 
 HITS, CAPACITY, TABLE, TABLE_STEPS, PATTERN, SHADOWS = 0, 1, 2, 3, 4, 8
 """Words of the facts: uses found so far; records that there is room for; address of the table of all shadows; binary
@@ -352,10 +352,10 @@ class _Instrumenter:
             later = builder.compare(Code.LE, builder.load(place), address)
             builder.yield_(builder.select(later, middle, before), span)
         entry = builder.ptr_add(table, builder.binary(Code.SHL, loop.results[0], two))
-        words = []
-        for n in range(SHADOW_WORDS):
-            words.append(builder.load(builder.ptr_add(entry, builder.constant(n, address.type))))
-        return words
+        places = (
+            builder.ptr_add(entry, builder.constant(n, address.type)) for n in range(SHADOW_WORDS)
+        )
+        return [builder.load(place) for place in places]
 
     def _read(self, builder: Builder, operation: Operation) -> Value:
         """Return the origins of what an operation reads."""
@@ -498,11 +498,11 @@ _VISITS = {
 }
 
 
-def _most(builder: Builder):  # type: ignore[no-untyped-def]
+def _most(builder: Builder) -> Callable[[Value, Value], tuple[Value]]:
     return combining(builder, Code.MAX)
 
 
-def _origins_type(shape: tuple[int, ...]) -> Tile | type(I64):  # type: ignore[valid-type]
+def _origins_type(shape: tuple[int, ...]) -> Type:
     return Tile(shape, I64) if shape else I64
 
 

@@ -114,11 +114,13 @@ class BoundsChecker:
 
     def _fill(self, words: list[int], given: Mapping[str, object]) -> None:
         """Write the bounds of each pointer's memory; of one that is not known any address is taken."""
+        tensors = kinds.tensors
         for at, name, path in self._pointers:
             value: Any = given[name]
             for step in path:
                 value = getattr(value, step) if isinstance(step, str) else value[step]
-            if type(value) in kinds.tensors:
+            kind: type = value.__class__
+            if kind in tensors:
                 storage = value.untyped_storage()
                 words[at] = start = storage.data_ptr()
                 words[at + 1] = start + storage.nbytes()
@@ -157,7 +159,7 @@ class _Facts:
         self._words = np.zeros(self._first + RECORD_WORDS * records, np.int64)
         self._words[CAPACITY] = records
         self._table = np.zeros(0, np.int64)
-        self.memory = memoryview(self._words)
+        self.memory: memoryview[int] = self._words.data
         self.address = int(self._words.__array_interface__["data"][0])
 
     def set_table(self, storages: Sequence[Storage]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +92,9 @@ class CheckedLauncher:
         mode: One of ``check_modes.MODES``.
         sites: What it may report.
         arguments: Arguments of the executable, in order.
+
+    Attributes:
+        function: Runs the kernel, as :meth:`launch` does.
     """
 
     def __init__(self, kernel: str, mode: str, sites: Sites, arguments: Sequence[Argument]) -> None:
@@ -105,6 +108,8 @@ class CheckedLauncher:
         if bounds is not None:
             self._bounds = BoundsChecker(kernel, bounds, sites.accesses, arguments, more)
         self._arguments = arguments
+        only = self._bounds if self._uninit is None else None
+        self.function: Callable[..., None] = self.launch if only is None else only.launch
 
     def launch(
         self,
@@ -128,7 +133,7 @@ class CheckedLauncher:
             assert bounds is not None
             bounds.launch(launch, call, given)
             return
-        *grid, values = call
+        values = call[3]
         tensors = [value_of(given, argument) for argument in self._arguments]
         facts = uninit.prepare([None if t is None else find_storage(t) for t in tensors])
 

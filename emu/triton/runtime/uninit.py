@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -100,7 +99,7 @@ class UninitChecker:
             [
                 *places(used),
                 f"{use.what} depends on memory that was never written, in kernel {self._kernel}, "
-                f"program {program} of {grid}, {lane_text(use.shape, lane, indices)}",
+                + f"program {program} of {grid}, {lane_text(use.shape, lane, indices)}",
                 f"  {load.verb} of {load.element} at {read_file}:{read_line}, {where}",
                 f"  allocated, and not written there, at {site or 'a place that is not known'}",
             ]

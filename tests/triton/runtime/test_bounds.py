@@ -194,7 +194,7 @@ def test_settings_choose_the_check() -> None:
             plain.run(part, BLOCK=32, grid=(1,), warmup=False)
         unchecked = triton.jit(store_all.fn, check=False)
         unchecked[(2,)](y, BLOCK=32)
-        assert not unchecked._checked_table
+        assert not unchecked._checked_tables
         compiled = plain[(2,)](y, BLOCK=32)
         with pytest.raises(triton.OutOfBoundsError):
             compiled[(3,)](y)
