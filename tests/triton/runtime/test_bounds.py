@@ -249,3 +249,20 @@ def test_tuples_of_tensors_are_named_by_their_place() -> None:
     with pytest.raises(triton.OutOfBoundsError) as caught:
         of_tuple[(1,)]((x, y), 3, BLOCK=16, check="bounds")
     assert caught.value.accesses[0].argument == "pair[1]"
+
+
+@triton.jit
+def add_what_it_points_to(a, b):
+    return a + tl.load(b.to(tl.pointer_type(tl.int64)))
+
+
+@triton.jit
+def reduces_pointers(table, out, BLOCK: tl.constexpr):
+    values = tl.load(table + tl.arange(0, BLOCK))
+    tl.store(out, tl.reduce(values, 0, add_what_it_points_to))
+
+
+def test_functions_of_reductions_load_nothing_that_would_have_to_be_checked() -> None:
+    table, out = np.zeros(4, np.int64), np.zeros(1, np.int64)
+    with pytest.raises(Exception, match="load: what combines elements must compute with scalars"):
+        reduces_pointers[(1,)](table, out, BLOCK=4, check="bounds")
