@@ -30,8 +30,10 @@ from emu.accelerator.device_tags import (
 )
 from emu.accelerator.state import TYPES, state
 from emu.accelerator.wrappers import PLAIN
+from emu.kernels.core import shadows
 
 _storage = torch.Tensor.untyped_storage
+_shadows_are_kept = shadows.are_kept
 _TENSOR = torch.Tensor  # one look-up in a call that every operator makes
 _SEQUENCES = (list, tuple)
 
@@ -151,7 +153,15 @@ def follow(func: TorchFunction, args: Args, kwargs: Kwargs | None) -> object:
         tag_all(result, device)
     if kwargs and "out" in kwargs:
         _recount_out(kwargs["out"])
+    if _shadows_are_kept():
+        _note_call(func, args, kwargs, result)
     return result
+
+
+def _note_call(func: TorchFunction, args: Args, kwargs: Kwargs | None, result: object) -> None:
+    from emu.accelerator.initialisation import note_call
+
+    note_call(func, args, kwargs, result)
 
 
 def _recount_out(out: Tensor | list[Tensor] | tuple[Tensor, ...]) -> None:
@@ -239,6 +249,8 @@ def create(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
         result = result.clone()
     if isinstance(result, _TENSOR):
         set_tag(result, device if emulated else None)
+        if emulated and _shadows_are_kept():
+            _note_call(func, args, kwargs, result)
     return result
 
 

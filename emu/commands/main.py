@@ -182,9 +182,11 @@ def _add_checks(run: argparse.ArgumentParser) -> None:
     )
     run.add_argument(
         "--check",
-        choices=("bounds", "bounds:all"),
+        type=option_types.check,
+        metavar="CHECK",
         help="bounds: stop at the first address of a Triton kernel that is outside of its tensor's memory; "
-        "bounds:all: leave such lanes out, and report all of them (default: EMU_CHECK)",
+        "bounds:all: leave such lanes out, and report all of them; uninit: stop where a kernel uses what it has read of "
+        "device memory that was never written; several with commas between them (default: EMU_CHECK)",
     )
     run.add_argument(
         "--poison",

@@ -23,6 +23,16 @@ def seed(text: str) -> int:
     return int(text)
 
 
+def check(text: str) -> str:
+    """Return what Triton kernels check, as ``EMU_CHECK`` says it."""
+    from emu.triton.runtime.check_modes import as_mode
+
+    try:
+        return as_mode(text) or ""
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def stdin(text: str) -> int | str:
     """Return which PE gets standard input: its number, ``"all"`` or ``"none"``."""
     if text in ("all", "none"):

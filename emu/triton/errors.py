@@ -64,3 +64,54 @@ class OutOfBoundsError(TritonError, IndexError):
                 f"{self.count} accesses of tiles were outside; the first of each place is shown"
             )
         return "\n\n".join(parts)
+
+
+@dataclass(frozen=True)
+class UninitialisedRead:
+    """A use of a value that was read from memory that nobody had written.
+
+    Attributes:
+        kernel: Name of the kernel.
+        use: What depends on the value: ``"address"``, ``"mask"``, ``"condition"``, ``"bounds of a loop"``,
+            ``"assertion"``, ``"stored value"`` or ``"operand of an atomic operation"``.
+        file: Path of the source of the use; empty if unknown.
+        line: Line of the use, from 1; 0 if unknown.
+        column: Column of the use, from 1; 0 if unknown.
+        load_file: Path of the source of the load; empty if unknown.
+        load_line: Line of the load, from 1; 0 if unknown.
+        site: ``file:line`` where the memory was allocated; empty if unknown.
+        program: Indices x, y, z of the program.
+        lane: Indices of the first lane of the use; ``()`` of a scalar.
+        address: Address that was read.
+        argument: Name of the argument that the load's address comes from; None if it was read from memory.
+        text: The whole report.
+    """
+
+    kernel: str
+    use: str
+    file: str
+    line: int
+    column: int
+    load_file: str
+    load_line: int
+    site: str
+    program: tuple[int, int, int]
+    lane: tuple[int, ...]
+    address: int
+    argument: str | None
+    text: str
+
+
+class UninitialisedError(TritonError, ValueError):
+    """A checked kernel used a value that it had read from memory that nobody had written.
+
+    Attributes:
+        read: What was read and used.
+    """
+
+    def __init__(self, read: UninitialisedRead) -> None:
+        super().__init__(read)
+        self.read = read
+
+    def __str__(self) -> str:
+        return self.read.text

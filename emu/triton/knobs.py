@@ -437,7 +437,7 @@ class runtime_knobs(base_knobs):
     Attributes:
         interpret: Run kernels interpreted. Default: ``TRITON_INTERPRET``.
         debug: Check ``device_assert`` in every kernel. Default: ``TRITON_DEBUG``.
-        check: What kernels check as they run: None, ``"bounds"`` or ``"bounds:all"``. Default:
+        check: What kernels check as they run: None, ``"bounds"``, ``"bounds:all"``, ``"uninit"``, or two of them. Default:
             ``EMU_CHECK`` when emu.triton is imported.
         override_arch: Kept. Default: ``TRITON_OVERRIDE_ARCH``.
         launch_enter_hook: Called before every launch, with :class:`~emu.triton.runtime.compiled.LaunchMetadata`.

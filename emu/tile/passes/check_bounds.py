@@ -12,7 +12,7 @@ touched.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from emu.tile import ops
@@ -57,24 +57,28 @@ class Access:
     is_masked: bool
 
 
-def check_bounds(module: Module, *, keep_going: bool = False) -> tuple[Module, tuple[Access, ...]]:
+def check_bounds(
+    module: Module, *, keep_going: bool = False, trusted: Collection[Operation] = ()
+) -> tuple[Module, tuple[Access, ...]]:
     """Instrument a kernel so that no access leaves the memory that the launch names.
 
     Args:
         module: Module of a kernel that has been simplified, so that it calls nothing. It is changed.
         keep_going: Leave out the lanes that are outside and go on. Default: the program stops at the first.
+        trusted: Operations that are not checked: those of other checks.
 
     Returns:
         The module, whose kernel has one more argument, the address of the facts; and the accesses by number.
     """
     kernel = module.kernel
-    instrumenter = _Instrumenter(kernel.body, keep_going)
+    instrumenter = _Instrumenter(kernel.body, keep_going, trusted)
     instrumenter.run()
     return module, tuple(instrumenter.accesses)
 
 
 class _Instrumenter:
-    def __init__(self, body: Region, keep_going: bool) -> None:
+    def __init__(self, body: Region, keep_going: bool, trusted: Collection[Operation]) -> None:
+        self._trusted = trusted
         self.accesses: list[Access] = []
         self._body = body
         self._keep_going = keep_going
@@ -100,7 +104,7 @@ class _Instrumenter:
             self._home[argument] = scope
         operations = list(region.operations)
         done: set[Operation] = set()
-        checked: set[Operation] = set()
+        checked: set[Operation] = set(self._trusted)
         for number, operation in enumerate(operations):
             if operation in done:
                 continue
@@ -170,7 +174,7 @@ class _Instrumenter:
         checks = []
         for operation in batch:
             builder.location = operation.location
-            access = self._describe(operation)
+            access = describe_access(operation, self._origins)
             checks.append((operation, access, self._is_inside(operation, access, scope)))
             self.accesses.append(access)
         arithmetic = Arithmetic(builder)
@@ -180,7 +184,7 @@ class _Instrumenter:
             first = len(self.accesses) - len(checks)
             for number, (operation, access, inside) in enumerate(checks, first):
                 builder.location = operation.location
-                with _Then(builder, builder.unary(Code.NOT, inside)):
+                with Then(builder, builder.unary(Code.NOT, inside)):
                     self._look_at_lanes(builder, operation, access, number)
             builder.yield_()
         with builder.into(nothing):
@@ -190,27 +194,10 @@ class _Instrumenter:
             for operation, access, _ in checks:
                 self._leave_out(builder, operation, access)
 
-    def _describe(self, operation: Operation) -> Access:
-        pointer = operation.operands[0]
-        element = element_of(pointer.type)
-        assert isinstance(element, Pointer)
-        found = self._origins.get(pointer, frozenset((UNKNOWN,)))
-        (argument,) = found if len(found) == 1 else (UNKNOWN,)
-        verb = "atomic" if operation.code in ops.ATOMIC else operation.code.name.lower()
-        return Access(
-            verb,
-            operation.location,
-            None if argument == UNKNOWN else argument,
-            str(element.element),
-            element.element.bytes,
-            pointer.shape,
-            _mask(operation) is not None,
-        )
-
     def _is_inside(self, operation: Operation, access: Access, scope: Scope) -> Value:
         """Return whether the bounds of the addresses are inside; false where that is not known."""
         intervals = Intervals(scope, self._home)
-        mask = _mask(operation)
+        mask = mask_of(operation)
         if mask is not None:
             intervals.assume(mask)
         found = intervals.of(operation.operands[0])
@@ -278,13 +265,13 @@ class _Instrumenter:
         self, builder: Builder, operation: Operation, access: Access, number: int
     ) -> None:
         """Emit a record, and the stop, if a lane is outside."""
-        pointer, mask = operation.operands[0], _mask(operation)
+        pointer, mask = operation.operands[0], mask_of(operation)
         address = builder.cast(pointer, I64)
         if not pointer.shape:
             bad = self._outside(builder, access, address)
             if mask is not None:
                 bad = builder.binary(Code.AND, bad, mask)
-            with _Then(builder, bad):
+            with Then(builder, bad):
                 self._record(builder, number, builder.constant(0, I64), address)
             return
         assert isinstance(pointer.type, Tile)
@@ -298,7 +285,7 @@ class _Instrumenter:
         (first,) = builder.reduce(
             (builder.select(bad, lanes, nobody),), 0, combining(builder, Code.MIN)
         )
-        with _Then(builder, builder.compare(Code.LT, first, builder.constant(count, I32))):
+        with Then(builder, builder.compare(Code.LT, first, builder.constant(count, I32))):
             chosen = builder.compare(Code.EQ, lanes, builder.splat(first, (count,)))
             least = builder.constant(I64.limits[0], address.type)
             (found,) = builder.reduce(
@@ -313,7 +300,7 @@ class _Instrumenter:
     def _record(self, builder: Builder, number: int, lane: Value, address: Value) -> None:
         one = builder.constant(1, I64)
         slot = builder.atomic_rmw(Rmw.ADD, self._facts, one)
-        with _Then(builder, builder.compare(Code.LT, slot, self._word(CAPACITY))):
+        with Then(builder, builder.compare(Code.LT, slot, self._word(CAPACITY))):
             words = builder.constant(RECORD_WORDS, I64)
             first = builder.constant(BOUNDS + 2 * self._pointers, I64)
             place = builder.binary(Code.ADD, builder.binary(Code.MUL, slot, words), first)
@@ -331,7 +318,7 @@ class _Instrumenter:
         address = builder.cast(pointer, I64)
         after, before = self._inside(builder, access, address, address)
         good = builder.binary(Code.AND, after, before)
-        at = _MASK_AT[operation.code]
+        at = MASK_AT[operation.code]
         if at is None:  # has no mask: lanes that are outside work on memory that nobody needs
             spare = builder.ptr_add(self._facts, builder.constant(SPARE, I64))
             spare = builder.cast(spare, element_of(pointer.type))
@@ -343,7 +330,31 @@ class _Instrumenter:
         operation.operands = (*operation.operands[:at], good, *operation.operands[at + 1 :])
 
 
-class _Then:
+def describe_access(operation: Operation, origins: Mapping[Value, frozenset[int]]) -> Access:
+    """Return the facts of a memory operation.
+
+    Args:
+        operation: The operation.
+        origins: Of all pointers of the kernel.
+    """
+    pointer = operation.operands[0]
+    element = element_of(pointer.type)
+    assert isinstance(element, Pointer)
+    found = origins.get(pointer, frozenset((UNKNOWN,)))
+    (argument,) = found if len(found) == 1 else (UNKNOWN,)
+    verb = "atomic" if operation.code in ops.ATOMIC else operation.code.name.lower()
+    return Access(
+        verb,
+        operation.location,
+        None if argument == UNKNOWN else argument,
+        str(element.element),
+        element.element.bytes,
+        pointer.shape,
+        mask_of(operation) is not None,
+    )
+
+
+class Then:
     """Context in which a builder builds what is done if a condition holds."""
 
     def __init__(self, builder: Builder, condition: Value) -> None:
@@ -364,7 +375,7 @@ class _Then:
         self._builder.if_(self._condition, self._region, other)
 
 
-_MASK_AT: dict[Code, int | None] = {
+MASK_AT: dict[Code, int | None] = {
     Code.LOAD: 1,
     Code.STORE: 2,
     Code.ATOMIC_RMW: 2,
@@ -378,11 +389,12 @@ _MOVABLE = (ops.ELEMENTWISE | ops.LEAVES | ops.SHAPES | {Code.PROGRAM_ID, Code.N
 )
 
 
-def _mask(operation: Operation) -> Value | None:
-    at = _MASK_AT[operation.code]
+def mask_of(operation: Operation) -> Value | None:
+    """Return the mask of a memory operation; None if it has none."""
+    at = MASK_AT[operation.code]
     return None if at is None or len(operation.operands) <= at else operation.operands[at]
 
 
 def _address_and_mask(operation: Operation) -> list[Value]:
-    mask = _mask(operation)
+    mask = mask_of(operation)
     return [operation.operands[0]] if mask is None else [operation.operands[0], mask]

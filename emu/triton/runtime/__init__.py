@@ -3,7 +3,12 @@
 from emu.triton.runtime._allocation import set_allocator
 from emu.triton.runtime.autotuner import Autotuner, Config, Heuristics, autotune, heuristics
 from emu.triton.runtime.driver import driver
-from emu.triton.runtime.errors import InterpreterError, OutOfBoundsError, OutOfResources
+from emu.triton.runtime.errors import (
+    InterpreterError,
+    OutOfBoundsError,
+    OutOfResources,
+    UninitialisedError,
+)
 from emu.triton.runtime.jit import (
     JITFunction,
     KernelInterface,
@@ -23,6 +28,7 @@ __all__ = [
     "OutOfBoundsError",
     "OutOfResources",
     "TensorWrapper",
+    "UninitialisedError",
     "autotune",
     "driver",
     "heuristics",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import math
 import struct
 from collections.abc import Mapping, Sequence
@@ -11,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from emu.tile.ir import Location, Module
-from emu.tile.passes import CarryOffsets, simplify
 from emu.tile.passes.check_bounds import (
     BOUNDS,
     CAPACITY,
@@ -21,15 +18,13 @@ from emu.tile.passes.check_bounds import (
     TABLE,
     TABLE_STEPS,
     Access,
-    check_bounds,
 )
+from emu.triton.runtime import arguments as kinds
 from emu.triton.runtime.arguments import Packed
 from emu.triton.runtime.backends import Launch
 from emu.triton.runtime.errors import BadAccess, OutOfBoundsError
+from emu.triton.runtime.places import chain_of, lane_text, places
 from emu.triton.runtime.storages import END, Storage, find_storage, live_storages, merged
-
-MODES = ("bounds", "bounds:all")
-"""Checks that there are: stop at the first bad address; leave out what is bad and report all of it."""
 
 _RECORDS = {"bounds": 16, "bounds:all": 4096}
 
@@ -37,59 +32,40 @@ Argument = tuple[str, bool, tuple[int | str, ...]]
 """An argument of the executable: its name, whether it is a pointer, and its path in the arguments by name."""
 
 
-def instrument(module: Module, mode: str) -> tuple[Module, tuple[Access, ...]]:
-    """Return the module of a kernel that checks its accesses, and these; the module given is not changed."""
-    module = simplify(module)
-    CarryOffsets().apply(module)
-    return check_bounds(module, keep_going=mode == "bounds:all")
-
-
-def to_json(accesses: Sequence[Access]) -> list[list[Any]]:
-    """Return accesses as JSON holds them."""
-    return [
-        [a.verb, _chain(a.location), a.argument, a.element, a.size, list(a.shape), a.is_masked]
-        for a in accesses
-    ]
-
-
-def from_json(stored: Sequence[Sequence[Any]]) -> tuple[Access, ...]:
-    """Return the accesses of :func:`to_json`."""
-    found = []
-    for verb, chain, argument, element, size, shape, masked in stored:
-        place: Location | None = None
-        for file, line, column, function in chain:
-            place = Location(file, line, column, function, place)
-        found.append(Access(verb, place, argument, element, size, tuple(shape), masked))
-    return tuple(found)
-
-
-def _chain(location: Location | None) -> list[list[Any]]:
-    """Return a location and those that it was called from, the kernel's first."""
-    chain: list[list[Any]] = []
-    while location is not None:
-        chain.insert(0, [location.file, location.line, location.column, location.function])
-        location = location.caller
-    return chain
-
-
 class BoundsChecker:
     """Launcher of a kernel that was instrumented.
 
     Args:
         kernel: Its name.
-        mode: One of :data:`MODES`.
+        mode: ``"bounds"`` or ``"bounds:all"``.
         accesses: Its accesses by number.
         arguments: Arguments of the executable, in order.
+        more: Number of arguments that follow them, of other checks.
     """
 
     def __init__(
-        self, kernel: str, mode: str, accesses: Sequence[Access], arguments: Sequence[Argument]
+        self,
+        kernel: str,
+        mode: str,
+        accesses: Sequence[Access],
+        arguments: Sequence[Argument],
+        more: int = 0,
     ) -> None:
         self._kernel = kernel
         self._mode = mode
         self._accesses = accesses
         self._arguments = arguments
         self._needs_table = any(a.argument is None for a in accesses)
+        self._count = len(arguments) + more
+        # What a launch does is written out for the frequent case: it takes longer than a small kernel does.
+        self._pointers = [
+            (2 * n, str(name), path)
+            for n, (_, is_pointer, (name, *path)) in enumerate(arguments)
+            if is_pointer
+        ]
+        self._any_address = [0, END] * self._count
+        self._pack = struct.Struct(f"{2 * self._count}q").pack_into
+        self._idle: list[_Facts] = []
 
     def launch(
         self,
@@ -108,34 +84,55 @@ class BoundsChecker:
             OutOfBoundsError: An address was outside.
         """
         x, y, z, values = call
-        tensors = [self._value(given, argument) for argument in self._arguments]
-        storages = [None if t is None else find_storage(t) for t in tensors]
-        facts = _Facts(len(tensors), _RECORDS[self._mode])
-        facts.set_bounds(storages)
+        words = self._any_address.copy()
+        if given is not None:
+            self._fill(words, given)
+        try:
+            facts = self._idle.pop()
+        except IndexError:
+            facts = _Facts(self._count, _RECORDS[self._mode])
+        self._pack(facts.memory, 8 * BOUNDS, *words)
         if self._needs_table:
-            facts.set_table([*live_storages(), *(s for s in storages if s is not None)])
+            facts.set_table(
+                [*live_storages(), *(s for s in self._storages(words) if s is not None)]
+            )
         failure: Exception | None = None
         try:
             launch(x, y, z, (*values, facts.address))
         except Exception as error:
-            if not facts.hits or self._mode != "bounds":
+            if not facts.memory[HITS] or self._mode != "bounds":
                 raise
             failure = error  # the assertion that stopped the kernel: the report says more
-        if facts.hits:
+        if facts.memory[HITS]:
             del failure
-            report = _Report(self._kernel, self._arguments, tensors, storages, (x, y, z))
+            tensors = [value_of(given, argument) for argument in self._arguments]
+            report = _Report(
+                self._kernel, self._arguments, tensors, self._storages(words), (x, y, z)
+            )
             raise self._error(facts, report) from None
+        self._idle.append(facts)
 
-    @staticmethod
-    def _value(given: Mapping[str, object] | None, argument: Argument) -> Any:
-        """Return the tensor of an argument; None if it is none, or not known."""
-        _, is_pointer, (name, *path) = argument
-        if given is None or not is_pointer:
-            return None
-        value: Any = given[str(name)]
-        for step in path:
-            value = getattr(value, step) if isinstance(step, str) else value[step]
-        return value
+    def _fill(self, words: list[int], given: Mapping[str, object]) -> None:
+        """Write the bounds of each pointer's memory; of one that is not known any address is taken."""
+        tensors = kinds.tensors
+        for at, name, path in self._pointers:
+            value: Any = given[name]
+            for step in path:
+                value = getattr(value, step) if isinstance(step, str) else value[step]
+            kind: type = value.__class__
+            if kind in tensors:
+                storage = value.untyped_storage()
+                words[at] = start = storage.data_ptr()
+                words[at + 1] = start + storage.nbytes()
+                continue
+            found = find_storage(value)
+            if found is not None:
+                words[at], words[at + 1] = found.start, found.end
+
+    def _storages(self, words: Sequence[int]) -> list[Storage | None]:
+        """Return the storages that the words are of; None for arguments whose memory is not known."""
+        pairs = zip(words[::2], words[1::2], strict=True)
+        return [None if end == END else Storage(start, end) for start, end in pairs]
 
     def _error(self, facts: _Facts, report: _Report) -> OutOfBoundsError:
         found: dict[int, BadAccess] = {}
@@ -146,31 +143,24 @@ class BoundsChecker:
             if number not in found:
                 access = self._accesses[number]
                 found[number] = report.describe(access, (x, y, z), lane, address)
-        return OutOfBoundsError(tuple(found.values()), facts.hits)
+        return OutOfBoundsError(tuple(found.values()), facts.memory[HITS])
 
 
 class _Facts:
-    """The facts of one launch, in memory that the kernel reads and writes."""
+    """The facts of one launch, in memory that the kernel reads and writes.
+
+    Attributes:
+        memory: Their words, which are read faster here than in an array.
+        address: Their address.
+    """
 
     def __init__(self, arguments: int, records: int) -> None:
         self._first = BOUNDS + 2 * arguments
         self._words = np.zeros(self._first + RECORD_WORDS * records, np.int64)
         self._words[CAPACITY] = records
         self._table = np.zeros(0, np.int64)
+        self.memory: memoryview[int] = self._words.data
         self.address = int(self._words.__array_interface__["data"][0])
-
-    @property
-    def hits(self) -> int:
-        """Number of accesses that were outside."""
-        return int(self._words[HITS])
-
-    def set_bounds(self, storages: Sequence[Storage | None]) -> None:
-        """Write the bounds of each argument's memory; of one that is not known any address is taken."""
-        words: list[int] = []
-        for storage in storages:
-            words += (0, END) if storage is None else (storage.start, storage.end)
-        # One call: assignments to an array's elements take longer than a small launch.
-        struct.pack_into(f"{len(words)}q", self._words.data, 8 * BOUNDS, *words)
 
     def set_table(self, storages: Sequence[Storage]) -> None:
         """Write the table of all memory that is allocated."""
@@ -182,9 +172,20 @@ class _Facts:
 
     def records(self) -> list[tuple[int, ...]]:
         """Return number, program x, y, z, lane and address of each record."""
-        count = min(self.hits, int(self._words[CAPACITY]))
+        count = min(int(self._words[HITS]), int(self._words[CAPACITY]))
         rows = self._words[self._first :].reshape(-1, RECORD_WORDS)[:count, :6]
         return [tuple(map(int, row)) for row in rows]
+
+
+def value_of(given: Mapping[str, object] | None, argument: Argument) -> Any:
+    """Return the tensor of an argument of a launch; None if it is none, or not known."""
+    _, is_pointer, (name, *path) = argument
+    if given is None or not is_pointer:
+        return None
+    value: Any = given[str(name)]
+    for step in path:
+        value = getattr(value, step) if isinstance(step, str) else value[step]
+    return value
 
 
 @dataclass(frozen=True)
@@ -215,14 +216,14 @@ class _Report:
             else:
                 past = address - storage.end
             where = self._where(which, storage, access, address)
-        chain = _chain(access.location)
+        chain = chain_of(access.location)
         file, line, column, _ = chain[-1] if chain else ("", 0, 0, "")
         indices = (
             tuple(int(i) for i in np.unravel_index(lane, access.shape)) if access.shape else ()
         )
         text = "\n".join(
             [
-                *_places(chain),
+                *places(chain),
                 f"{access.verb} of {access.element} out of bounds in kernel {self.kernel}, "
                 + f"program {program} of {self.grid}, {_lane(access, lane, indices)}",
                 f"  address {address:#x}: {where}",
@@ -280,24 +281,7 @@ class _Report:
 
 def _lane(access: Access, lane: int, indices: tuple[int, ...]) -> str:
     masked = "its mask is true" if access.is_masked else "no mask"
-    if not access.shape:
-        return f"a scalar, {masked}"
-    at = f"{lane}" if len(indices) == 1 else f"{lane} = {indices}"
-    return f"lane {at} of shape {access.shape}, {masked}"
-
-
-def _places(chain: Sequence[Sequence[Any]]) -> list[str]:
-    """Return file, line and caret of each call that leads to a place."""
-    lines = []
-    for file, line, column, function in chain:
-        lines.append(
-            f"{file}:{line}:{column}: in {function}:" if function else f"{file}:{line}:{column}:"
-        )
-        text = linecache.getline(file, line).rstrip("\n")
-        if text:
-            blank = "".join("\t" if c == "\t" else " " for c in text[: column - 1])
-            lines += [text, f"{blank}^"]
-    return lines
+    return f"{lane_text(access.shape, lane, indices)}, {masked}"
 
 
 def _address(tensor: Any) -> int | None:

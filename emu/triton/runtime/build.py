@@ -37,7 +37,7 @@ from emu.triton.runtime.stores import exchanges_lanes, stored_arguments
 from emu.triton.source import JITCallable
 
 if TYPE_CHECKING:
-    from emu.tile.passes.check_bounds import Access
+    from emu.triton.runtime.instrumented import Sites
 
 __all__ = [
     "Build",
@@ -65,7 +65,7 @@ class Request:
         backend: Name of the backend, ``"cpu"`` or ``"reference"`` unless others are registered.
         contract: Whether ``a * b + c`` may be rounded once.
         sanitize: Whether, with ``debug``, integers that wrap around are errors.
-        check: What the kernel checks as it runs: None, or one of ``checks.bounds.MODES``.
+        check: What the kernel checks as it runs: None, or one of ``check_modes.MODES``.
         input_precision: Default of ``dot`` where operands of fp32 are rounded as a kernel says; None where they
             are not.
     """
@@ -178,7 +178,7 @@ class Build:
         from_disk: Whether another process had compiled it.
         exchanges: Whether lanes of a tile get values from other lanes, for which a GPU needs shared memory.
         times: How long that took; of one from disk, the first is the time of loading.
-        accesses: Accesses that a checked kernel reports by number.
+        sites: What a kernel with checks may report, by number; None without checks.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class Build:
         executable: Executable,
         stores: list[bool],
         from_disk: bool,
-        accesses: tuple[Access, ...] = (),
+        sites: Sites | None = None,
         exchanges: bool = True,
     ) -> None:
         self.exchanges = exchanges
@@ -196,7 +196,7 @@ class Build:
         self.executable = executable
         self.stores = stores
         self.from_disk = from_disk
-        self.accesses = accesses
+        self.sites = sites
 
     @functools.cached_property
     def texts(self) -> Mapping[str, str]:
@@ -228,9 +228,8 @@ def build(request: Request) -> Build:
         begin = time.perf_counter_ns()
         kept: dict[str, object] = {"stores": made.stores, "exchanges": made.exchanges}
         if request.check is not None:
-            from emu.triton.runtime import bounds
-
-            kept["accesses"] = bounds.to_json(made.accesses)
+            assert made.sites is not None
+            kept["sites"] = made.sites.to_json()
         cache.save(digest, kept, backend.to_bytes(made.executable))
         made.times = dataclasses.replace(made.times, store_results=_microseconds(begin))
         return made
@@ -247,12 +246,12 @@ def _load(request: Request, digest: str) -> Build | None:
         return None
     facts, code = entry
     executable = backends.find(request.backend).from_bytes(code)
-    accesses: tuple[Access, ...] = ()
+    sites = None
     if request.check is not None:
-        from emu.triton.runtime import bounds
+        from emu.triton.runtime.instrumented import Sites
 
-        accesses = bounds.from_json(facts["accesses"])
-    facts_of_code = facts["stores"], True, accesses, facts["exchanges"]
+        sites = Sites.from_json(facts["sites"])
+    facts_of_code = facts["stores"], True, sites, facts["exchanges"]
     return Build(request, executable, *facts_of_code)
 
 
@@ -261,15 +260,15 @@ def _compile(request: Request) -> Build:
     module = request.module()
     stores = stored_arguments(module)  # the compiler may rewrite the module
     exchanges = exchanges_lanes(module)
-    accesses: tuple[Access, ...] = ()
+    sites = None
     if request.check is not None:
-        from emu.triton.runtime import bounds
+        from emu.triton.runtime.instrumented import instrument
 
-        module, accesses = bounds.instrument(module, request.check)
+        module, sites = instrument(module, request.check)
     front_end = _microseconds(begin)
     begin = time.perf_counter_ns()
     executable = backends.find(request.backend).compile(module, request.contract)
-    made = Build(request, executable, stores, False, accesses, exchanges)
+    made = Build(request, executable, stores, False, sites, exchanges)
     made.times = CompileTimes(front_end, [(request.backend, _microseconds(begin))], 0)
     return made
 

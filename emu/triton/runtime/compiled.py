@@ -34,7 +34,7 @@ from emu.triton.runtime.driver import WARP_SIZE, driver
 from emu.triton.runtime.launcher import extents
 
 if TYPE_CHECKING:
-    from emu.triton.runtime.bounds import BoundsChecker
+    from emu.triton.runtime.instrumented import CheckedLauncher
 
 REGISTERS = 32
 SHARED_BYTES = 1024
@@ -288,7 +288,7 @@ def _make_run(build: Build, kernel: CompiledKernel, threads: int) -> Callable[..
         device = build.executable.bind_device(kernel.metadata.num_warps)
         return _run_on_device(build, kernel, device, select)
     bound = build.executable.bind(threads)
-    check = None if build.request.check is None else _checker(build).launch
+    check = None if build.request.check is None else _checker(build).function
 
     def run(
         x: int,
@@ -297,16 +297,18 @@ def _make_run(build: Build, kernel: CompiledKernel, threads: int) -> Callable[..
         values: Sequence[Packed],
         given: Mapping[str, object] | None = None,
     ) -> None:
-        launch = bound
         if select is not None:
             values = select(values)
-        if check is not None:
-            launch = functools.partial(_run_checked, check, bound, given)
         hooks = knobs.runtime  # read at each launch: programs set hooks between launches
         if hooks.launch_enter_hook or hooks.launch_exit_hook:
+            launch = bound
+            if check is not None:
+                launch = functools.partial(_run_checked, check, bound, given)
             _run_with_hooks(kernel, launch, (x, y, z, values), given)
+        elif check is None:
+            bound(x, y, z, values)
         else:
-            launch(x, y, z, values)
+            check(bound, (x, y, z, values), given)
 
     return run
 
@@ -355,13 +357,14 @@ def _at(given: Mapping[str, object], path: tuple[int | str, ...]) -> Any:
     return value
 
 
-def _checker(build: Build) -> BoundsChecker:
+def _checker(build: Build) -> CheckedLauncher:
     """Return what launches a kernel with checks."""
-    from emu.triton.runtime.bounds import BoundsChecker
+    from emu.triton.runtime.instrumented import CheckedLauncher
 
     request = build.request
     assert request.check is not None
-    return BoundsChecker(request.fn.__name__, request.check, build.accesses, _arguments_of(build))
+    assert build.sites is not None
+    return CheckedLauncher(request.fn.__name__, request.check, build.sites, _arguments_of(build))
 
 
 def _arguments_of(build: Build) -> list[tuple[str, bool, tuple[int | str, ...]]]:

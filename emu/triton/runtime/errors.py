@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from emu.triton.errors import BadAccess, OutOfBoundsError, TritonError
+from emu.triton.errors import (
+    BadAccess,
+    OutOfBoundsError,
+    TritonError,
+    UninitialisedError,
+    UninitialisedRead,
+)
 from emu.triton.interpreter.errors import InterpreterError
 
 __all__ = [
@@ -13,6 +19,8 @@ __all__ = [
     "OutOfResources",
     "PTXASError",
     "TritonError",
+    "UninitialisedError",
+    "UninitialisedRead",
 ]
 
 

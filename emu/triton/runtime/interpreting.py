@@ -16,6 +16,7 @@ from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import arguments, launcher, options
 from emu.triton.runtime.build import Request, build, type_of
 from emu.triton.runtime.compiled import CompiledKernel, LaunchMetadata
+from emu.triton.runtime.storages import find_storage
 from emu.triton.source import JITCallable
 
 if TYPE_CHECKING:
@@ -196,15 +197,14 @@ def _extents(name: str, value: Any) -> Iterator[Extent]:
         array: np.ndarray[Any, Any] = base
         address, read_only = array.ctypes.data, not array.flags.writeable
         described = f"{array.dtype} of shape {array.shape}, strides {array.strides} bytes"
-        while isinstance(array.base, np.ndarray):
-            array = array.base
-        first, behind = np.lib.array_utils.byte_bounds(array) if array.size else (address, address)
+        storage = find_storage(array) if array.size else None
+        first, behind = (storage.start, storage.end) if storage else (address, address)
         yield Extent(name, address, first, behind, described, read_only)
     elif hasattr(base, "untyped_storage"):
-        storage = base.untyped_storage()
-        first = storage.data_ptr()
+        storage = find_storage(base)
+        first, behind = (storage.start, storage.end) if storage else (0, 0)
         described = f"{base.dtype} of shape {tuple(base.shape)}, strides {tuple(base.stride())}"
-        yield Extent(name, base.data_ptr(), first, first + storage.nbytes(), described)
+        yield Extent(name, base.data_ptr(), first, behind, described)
 
 
 def is_running() -> bool:

@@ -131,7 +131,8 @@ class JITFunction(JITCallable, KernelInterface[T]):
         self._preloaded: set[Key] = set()
         self._keys: dict[str, Key] = {}  # of compiled kernels, by their text
         self._is_warmup = False
-        self._checked_table: dict[Key, CompiledKernel] = {}
+        self._checked_tables: dict[str, dict[Key, CompiledKernel]] = {}  # by their checks
+        self._checked_launchers: dict[str, Callable[..., CompiledKernel]] = {}
         self._builds: dict[Key, Build] = {}
         self._watched: list[launcher.Watched] = []
         self._lock = threading.RLock()
@@ -143,18 +144,31 @@ class JITFunction(JITCallable, KernelInterface[T]):
     def _launch(self) -> Callable[..., CompiledKernel]:
         return self._make_launcher(self._launch_checked)
 
-    @functools.cached_property
-    def _checked_launch(self) -> Callable[..., CompiledKernel]:
-        return self._make_launcher(None)
+    def _launcher_of(self, check: str) -> Callable[..., CompiledKernel]:
+        """Return the launcher of kernels with these checks, which need not be among the options then."""
+        found = self._checked_launchers.get(check)
+        if found is None:
+            found = self._checked_launchers[check] = self._make_launcher(None, check)
+        return found
 
-    def _make_launcher(self, checked: Any) -> Callable[..., CompiledKernel]:
+    def _table_of(self, check: str | None) -> dict[Key, CompiledKernel]:
+        return self._table if check is None else self._checked_tables.setdefault(check, {})
+
+    def _make_launcher(
+        self, checked: Any, check: str | None = None
+    ) -> Callable[..., CompiledKernel]:
         if any(p.parameter.kind is p.parameter.VAR_POSITIONAL for p in self.params):
             raise TypeError(f"kernel {self.__name__} must not have a parameter with a star")
-        table = self._table if checked is not None else self._checked_table
+        table = self._table_of(check)
         interpret = launcher.Interpret(
             self.interpret, interpreting.is_wanted, functools.partial(interpreting.launch, self)
         )
         miss: Callable[..., Any] = self._miss  # a FutureKernel has all that a kernel has
+        if check is not None:
+
+            def miss(key: Key, bound: dict[str, object], given: dict[str, object]) -> Any:
+                return self._miss(key, bound, {**given, "check": check})
+
         return launcher.make(
             self.__name__,
             self.params,
@@ -170,19 +184,17 @@ class JITFunction(JITCallable, KernelInterface[T]):
         self, grid: object, bound: dict[str, object], given: dict[str, object]
     ) -> CompiledKernel:
         """Launch with the option ``check``."""
-        if options.check_of(given["check"], self.check) is None:
-            plain = {name: value for name, value in given.items() if name != "check"}
-            return self._launch(grid, **bound, **plain)
-        return self._checked_launch(grid, **bound, **given)
+        check = options.check_of(given["check"], self.check)
+        plain = {name: value for name, value in given.items() if name != "check"}
+        launch = self._launch if check is None else self._launcher_of(check)
+        return launch(grid, **bound, **plain)
 
     def _find_launcher(self) -> Callable[..., CompiledKernel]:
         """Return the launcher of kernels with checks if they are wanted, else that of kernels without."""
         if self.check is None and knobs.runtime.check is None:
             return self._launch
         check = options.check_of(None, self.check)
-        if check is None:
-            return self._launch
-        return functools.partial(self._checked_launch, check=check)
+        return self._launch if check is None else self._launcher_of(check)
 
     def __getitem__(self, grid: object) -> Callable[..., CompiledKernel]:
         """Return a function that launches the kernel on a grid.
@@ -260,7 +272,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
             options.input_precision_of(given),
             given.get("sanitize_overflow") is not False,
         )
-        table = self._table if request.check is None else self._checked_table
+        table = self._table_of(request.check)
 
         def finish(kernel: CompiledKernel, made: Build) -> CompiledKernel:
             self._check_read_only(made, specialised)
@@ -337,7 +349,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         if mode is None or not is_new:
             return finalize(build(request) if is_new else self._builds[known])
         future = mode.submit((self, key), functools.partial(build, request), finalize)
-        table: Any = self._table if request.check is None else self._checked_table
+        table: Any = self._table_of(request.check)
         table[key] = future
         return future
 
@@ -390,7 +402,8 @@ class JITFunction(JITCallable, KernelInterface[T]):
 
     def _forget(self) -> None:
         """Forget what compiled kernels were made of."""
-        self._checked_table.clear()
+        for table in self._checked_tables.values():
+            table.clear()
         self._builds.clear()
         self._watched.clear()
         self._preloaded.clear()

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from emu.kernels.core import environment
+from emu.kernels.core import environment, shadows
 from emu.triton import knobs
 from emu.triton.formats import FORMATS
-from emu.triton.runtime import backends
+from emu.triton.runtime import backends, check_modes
 from emu.triton.suggestions import suggestion
 
 _PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
@@ -152,16 +152,8 @@ def _check_interpret(interpret: object) -> None:
         )
 
 
-CHECKS = ("bounds", "bounds:all")
-"""Values of the option ``check``; ``checks.bounds`` implements them."""
-
-
 def _check_check(check: object) -> None:
-    if not isinstance(check, (bool, str, type(None))) or check not in (None, False, "", *CHECKS):
-        raise ValueError(
-            f"check (of the launch, the kernel, knobs.runtime or EMU_CHECK) must be one of {CHECKS}, or "
-            f"None, but got {check!r:.60}"
-        )
+    check_modes.as_mode(check)
 
 
 def check_of(given: object, default: object) -> str | None:
@@ -176,8 +168,10 @@ def check_of(given: object, default: object) -> str | None:
     """
     for found in (given, default, knobs.runtime.check):
         if found is not None:
-            _check_check(found)
-            return str(found) if found else None
+            mode = check_modes.as_mode(found)
+            if check_modes.has_uninit(mode) and not shadows.are_kept():
+                shadows.keep()
+            return mode
     return None
 
 

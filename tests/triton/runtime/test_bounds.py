@@ -13,10 +13,7 @@ import pytest
 
 import emu.triton.language as tl
 from emu import triton
-from emu.tile.ir import Location
-from emu.tile.passes.check_bounds import Access
 from emu.triton import knobs
-from emu.triton.runtime.bounds import from_json, to_json
 
 BACKENDS = ("cpu", "reference")
 
@@ -197,7 +194,7 @@ def test_settings_choose_the_check() -> None:
             plain.run(part, BLOCK=32, grid=(1,), warmup=False)
         unchecked = triton.jit(store_all.fn, check=False)
         unchecked[(2,)](y, BLOCK=32)
-        assert not unchecked._checked_table
+        assert not unchecked._checked_tables
         compiled = plain[(2,)](y, BLOCK=32)
         with pytest.raises(triton.OutOfBoundsError):
             compiled[(3,)](y)
@@ -254,10 +251,18 @@ def test_tuples_of_tensors_are_named_by_their_place() -> None:
     assert caught.value.accesses[0].argument == "pair[1]"
 
 
-def test_accesses_survive_json() -> None:
-    call = Location("a.py", 3, 5, "kernel")
-    accesses = (
-        Access("load", Location("b.py", 7, 2, "inner", call), 1, "f32", 4, (2, 4), True),
-        Access("atomic", None, None, "i32", 4, (), False),
-    )
-    assert from_json(to_json(accesses)) == accesses
+@triton.jit
+def add_what_it_points_to(a, b):
+    return a + tl.load(b.to(tl.pointer_type(tl.int64)))
+
+
+@triton.jit
+def reduces_pointers(table, out, BLOCK: tl.constexpr):
+    values = tl.load(table + tl.arange(0, BLOCK))
+    tl.store(out, tl.reduce(values, 0, add_what_it_points_to))
+
+
+def test_functions_of_reductions_load_nothing_that_would_have_to_be_checked() -> None:
+    table, out = np.zeros(4, np.int64), np.zeros(1, np.int64)
+    with pytest.raises(Exception, match="load: what combines elements must compute with scalars"):
+        reduces_pointers[(1,)](table, out, BLOCK=4, check="bounds")

@@ -15,7 +15,7 @@ from emu.tile.ir import Builder, Function, Module, Region, Value
 from emu.tile.ops import Code, Rmw
 from emu.tile.packing import slot
 from emu.tile.passes import simplify
-from emu.tile.passes.check_bounds import check_bounds
+from emu.tile.passes.check_bounds import BOUNDS, HITS, check_bounds
 from emu.tile.reference import interpreter, memory, run
 from emu.tile.types import F32, I32, I64, Pointer, Tile
 from emu.triton.runtime.bounds import _Facts
@@ -206,7 +206,8 @@ def run_checked(module: Module, values: list[int], bounds: Sequence[Storage], ho
     """Run an instrumented copy that goes on; return the number of hits."""
     copy, accesses = check_bounds(simplify(module), keep_going=True)
     facts = _Facts(len(bounds), 4096)
-    facts.set_bounds(bounds)
+    for n, storage in enumerate(bounds):
+        facts.memory[BOUNDS + 2 * n], facts.memory[BOUNDS + 2 * n + 1] = storage.start, storage.end
     facts.set_table(bounds[:2])
     values = [*values, facts.address]
     if how == "reference":
@@ -215,7 +216,7 @@ def run_checked(module: Module, values: list[int], bounds: Sequence[Storage], ho
         kernel = cpu.compile(copy, options=cpu.Options(optimise=False))
         kernel.bind(2 if how == "threads" else 1)(*GRID, values)
     assert all(record[0] < len(accesses) for record in facts.records())
-    return facts.hits
+    return int(facts.memory[HITS])
 
 
 def some_values(random: np.random.Generator) -> list[int]:

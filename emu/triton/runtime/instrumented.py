@@ -1,0 +1,155 @@
+"""Kernels with checks: how they are made, kept on disk, and launched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from emu.tile.ir import Module
+from emu.tile.passes import CarryOffsets, simplify
+from emu.tile.passes.check_bounds import Access, check_bounds
+from emu.tile.passes.check_uninit import Use, check_uninit
+from emu.triton.runtime.arguments import Packed
+from emu.triton.runtime.backends import Launch
+from emu.triton.runtime.bounds import Argument, BoundsChecker, value_of
+from emu.triton.runtime.check_modes import BOUNDS_ALL, bounds_of, has_uninit
+from emu.triton.runtime.places import chain_of, location_of
+from emu.triton.runtime.storages import find_storage
+from emu.triton.runtime.uninit import UninitChecker
+
+
+@dataclass(frozen=True)
+class Sites:
+    """What a kernel with checks may report, by number.
+
+    Attributes:
+        accesses: Accesses whose bounds are checked.
+        loads: Loads that may read unwritten memory.
+        uses: Uses of what was loaded.
+    """
+
+    accesses: tuple[Access, ...] = ()
+    loads: tuple[Access, ...] = ()
+    uses: tuple[Use, ...] = ()
+
+    def to_json(self) -> list[Any]:
+        """Return the sites as JSON holds them."""
+        return [
+            _accesses_to_json(self.accesses),
+            _accesses_to_json(self.loads),
+            [[u.what, chain_of(u.location), list(u.shape)] for u in self.uses],
+        ]
+
+    @staticmethod
+    def from_json(stored: Sequence[Any]) -> Sites:
+        """Return the sites of :meth:`to_json`."""
+        accesses, loads, uses = stored
+        found = tuple(Use(what, location_of(chain), tuple(shape)) for what, chain, shape in uses)
+        return Sites(_accesses_from_json(accesses), _accesses_from_json(loads), found)
+
+
+def _accesses_to_json(accesses: Sequence[Access]) -> list[list[Any]]:
+    return [
+        [a.verb, chain_of(a.location), a.argument, a.element, a.size, list(a.shape), a.is_masked]
+        for a in accesses
+    ]
+
+
+def _accesses_from_json(stored: Sequence[Sequence[Any]]) -> tuple[Access, ...]:
+    return tuple(
+        Access(verb, location_of(chain), argument, element, size, tuple(shape), masked)
+        for verb, chain, argument, element, size, shape, masked in stored
+    )
+
+
+def instrument(module: Module, mode: str) -> tuple[Module, Sites]:
+    """Return the module of a kernel that checks itself, and its sites; the module given is not changed.
+
+    Args:
+        module: The module.
+        mode: One of ``check_modes.MODES``.
+    """
+    module = simplify(module)
+    CarryOffsets().apply(module)
+    sites, bounds = Sites(), bounds_of(mode)
+    trusted = frozenset[Any]()
+    if has_uninit(mode):
+        found = check_uninit(module)
+        sites, trusted = Sites((), found.loads, found.uses), found.added
+    if bounds is not None:
+        keep_going = bounds == BOUNDS_ALL
+        module, accesses = check_bounds(module, keep_going=keep_going, trusted=trusted)
+        sites = Sites(accesses, sites.loads, sites.uses)
+    return module, sites
+
+
+class CheckedLauncher:
+    """Launcher of a kernel with checks.
+
+    Args:
+        kernel: Its name.
+        mode: One of ``check_modes.MODES``.
+        sites: What it may report.
+        arguments: Arguments of the executable, in order.
+
+    Attributes:
+        function: Runs the kernel, as :meth:`launch` does.
+    """
+
+    def __init__(self, kernel: str, mode: str, sites: Sites, arguments: Sequence[Argument]) -> None:
+        self._uninit = self._bounds = None
+        names = [name for name, *_ in arguments]
+        more = 0
+        if has_uninit(mode):
+            self._uninit = UninitChecker(kernel, sites.loads, sites.uses, names)
+            more = 1
+        bounds = bounds_of(mode)
+        if bounds is not None:
+            self._bounds = BoundsChecker(kernel, bounds, sites.accesses, arguments, more)
+        self._arguments = arguments
+        only = self._bounds if self._uninit is None else None
+        self.function: Callable[..., None] = self.launch if only is None else only.launch
+
+    def launch(
+        self,
+        launch: Launch,
+        call: tuple[int, int, int, Sequence[Packed]],
+        given: Mapping[str, object] | None,
+    ) -> None:
+        """Run the kernel.
+
+        Args:
+            launch: Runs the executable.
+            call: Extents of the grid and the packed values.
+            given: Arguments by the names of the parameters; None: their memory is not known, and not checked.
+
+        Raises:
+            OutOfBoundsError: An address was outside.
+            UninitialisedError: A value that was never written was used.
+        """
+        bounds, uninit = self._bounds, self._uninit
+        if uninit is None:
+            assert bounds is not None
+            bounds.launch(launch, call, given)
+            return
+        values = call[3]
+        tensors = [value_of(given, argument) for argument in self._arguments]
+        facts = uninit.prepare([None if t is None else find_storage(t) for t in tensors])
+
+        def inner(x: int, y: int, z: int, packed: Sequence[Packed]) -> None:
+            # The facts of unwritten memory come before those of bounds, which are the last argument.
+            at = len(values)
+            try:
+                launch(x, y, z, (*packed[:at], facts.address, *packed[at:]))
+            except Exception:
+                if not facts.has_hits:
+                    raise
+            error = uninit.error(facts, (x, y, z)) if facts.has_hits else None
+            if error is not None:
+                raise error
+
+        if bounds is None:
+            inner(*call)
+        else:
+            bounds.launch(inner, call, given)
