@@ -31,6 +31,7 @@ from emu.accelerator import (
     patches,
     products,
     profiling,
+    red_zones,
     serialization,
     storages,
     torch_streams,
@@ -71,6 +72,7 @@ def set_up() -> None:
     profiling.install()
     legacy_types.install()
     storages.install()
+    red_zones.install()
     tracing.install()
     autocast_fp32.install()
     dtensor.install()

@@ -35,11 +35,11 @@ TABLE_BYTES = BYTES + 24
 ASK_NS = 20_000_000
 """Value of ``INTERVAL``, unless programs take turns."""
 
-PRINT, NOTE, NOTE_BYTES, KERNEL = range(4)
+PRINT, NOTE, NOTE_BYTES, KERNEL, CODE, POINTERS = range(6)
 """Words of a kernel's constants: the function that prints; address and length of the text written if the kernel
-crashes; number of the kernel."""
+crashes; number of the kernel; its entry point; address of the count of its pointer arguments, and behind it their numbers."""
 
-FACTS_WORDS = 4
+FACTS_WORDS = 6
 
 LOOP, ASKED, BUDGET, CALLED, SEEN, COUNT, PAIRS = range(7)
 """Words of a loop's poll record: number of the loop; when Python was asked last, or 0; rounds between two reads

@@ -21,7 +21,8 @@ from emu.tile.cpu.reports import (
     Loop,
     Print,
 )
-from emu.tile.cpu.run import crash, pool, turns, watching
+from emu.tile.cpu.run import crash, pool, red_zones, turns, watching
+from emu.tile.cpu.run.red_zones import DAMAGED
 from emu.tile.cpu.run.thread import thread_state
 
 MAX_FAILURES = 256
@@ -108,6 +109,9 @@ class Kernel:
         if self._callback is not None:
             self._facts[call.PRINT] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
         self._facts[call.KERNEL] = watching.register_kernel(self)
+        self._facts[call.CODE] = self.address
+        self._pointers = red_zones.pointers(tuple(self.parameters))
+        self._facts[call.POINTERS] = ctypes.addressof(self._pointers)
         note = crash.note(self.name, self.place, self.parameters)
         self._note = ctypes.create_string_buffer(note)
         self._facts[call.NOTE] = ctypes.addressof(self._note)
@@ -178,6 +182,10 @@ class Kernel:
         pack_into, entry, facts = packer.pack_into, self._entry, self._facts_address
         state, needed = thread_state, self.scratch_bytes
         worth, clock = pool.WORTH_THREADS_NS, time.perf_counter_ns
+        zones = red_zones.loaded()
+        look = None if zones is None else zones.look
+        if zones is not None:
+            entry = zones.entry
 
         def run(x: int, y: int, z: int, values: Sequence[object]) -> None:
             total = x * y * z
@@ -194,7 +202,11 @@ class Kernel:
                 self.program_ns = max(1, (clock() - began) // total)
             else:
                 status = pool.run(self, arguments, total, (x, y, z), threads)
-            if status:
+                if look is not None and not status:
+                    status = look(address)
+            if status == DAMAGED:
+                red_zones.report_launch(self.name, self.place, self.parameters, arguments)
+            elif status:
                 self._fail(status, x, y)
 
         return run
