@@ -12,13 +12,13 @@ import atexit
 import ctypes
 import functools
 import gc
-import os
 import sys
 from pathlib import Path
 
 import torch
 
 from emu.accelerator.patches import record
+from emu.kernels.core import environment
 from emu.tile.cpu import native
 from emu.tile.cpu.run import red_zones
 from emu.tile.cpu.run.red_zones import BEFORE
@@ -34,7 +34,7 @@ _LARGEST = 1 << 40
 def install() -> None:
     """Give torch the allocator with red zones, where that is possible: Linux, and a torch whose interface is known."""
     library = _library()
-    if library is None or os.environ.get("EMU_RED_ZONES") == "0":
+    if library is None or not environment.red_zones():
         return
     original = getattr(library, _GET)
     original.restype = ctypes.c_void_p

@@ -29,6 +29,7 @@ from emu.accelerator import (
     legacy_types,
     modules,
     patches,
+    poison,
     products,
     profiling,
     red_zones,
@@ -73,6 +74,7 @@ def set_up() -> None:
     legacy_types.install()
     storages.install()
     red_zones.install()
+    poison.install()
     tracing.install()
     autocast_fp32.install()
     dtensor.install()

@@ -73,11 +73,13 @@ class Zones:
 
     def __init__(self) -> None:
         name = native.new_name("emu.red_zones")
-        code = native.to_object(_text(name), effort=native.Effort.QUICK)
+        code = native.to_object(_text(name), effort=native.Effort.FULL)
         addresses = (ctypes.c_int64 * 8).from_address(
             ctypes.CFUNCTYPE(ctypes.c_void_p)(native.load(code, name))()
         )
-        entry, look, find, self.mark_address, self.release_check_address, records, count, _ = addresses
+        entry, look, find, self.mark_address, self.release_check_address, records, count, _ = (
+            addresses
+        )
         self.entry: Callable[[int], int] = _Entry(entry)
         self.look: Callable[[int], int] = _Entry(look)
         self._find = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(find)
@@ -188,7 +190,8 @@ _ADVICE = (
 
 
 def _say(text: str) -> None:
-    print(f"emu: {text}\n{_ADVICE}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"emu: {text}\n{_ADVICE}\n")
+    sys.stderr.flush()
 
 
 @functools.cache
@@ -216,7 +219,7 @@ def _text(name: str) -> str:
 define ptr @"{name}"() {{
   ret ptr @table
 }}
-{_FIND}
+{FIND}
 {_SCAN}
 {_MARK}
 {_release_check()}
@@ -224,8 +227,8 @@ define ptr @"{name}"() {{
 """
 
 
-_FIND = f"""\
-define internal i64 @tail(i64 %size) {{
+FIND = f"""\
+define internal i64 @tail(i64 %size) alwaysinline {{
   %eighth = lshr i64 %size, 3
   %whole = and i64 %eighth, -64
   %small = icmp ult i64 %whole, {LEAST}
@@ -234,21 +237,35 @@ define internal i64 @tail(i64 %size) {{
   %bytes = select i1 %large, i64 {MOST}, i64 %atleast
   ret i64 %bytes
 }}
-define internal i64 @check_word(i64 %p, i64 %size) {{
+define internal i64 @check_word(i64 %p, i64 %size) alwaysinline {{
   %a = xor i64 %p, {_MAGIC}
   %b = mul i64 %size, -7046029254386353131
   %c = xor i64 %a, %b
   ret i64 %c
 }}
+declare i32 @msync(ptr, i64, i32)
+; Whether there is memory in the page before %p. A call of the system: other ways to ask cost a crash.
+define internal i1 @is_mapped(i64 %p) noinline {{
+  %before = sub i64 %p, {BEFORE}
+  %page = and i64 %before, -4096
+  %at = inttoptr i64 %page to ptr
+  %failed = call i32 @msync(ptr %at, i64 4096, i32 1)
+  %mapped = icmp eq i32 %failed, 0
+  ret i1 %mapped
+}}
 ; The size of the memory that begins at %p, or -1. What stands before an address that begins a page may not be mapped.
-define internal i64 @find(i64 %p) {{
+define internal i64 @find(i64 %p) alwaysinline {{
 entry:
   %line = and i64 %p, 63
   %aligned = icmp eq i64 %line, 0
   %page = and i64 %p, 4095
   %inside = icmp ne i64 %page, 0
-  %can = and i1 %aligned, %inside
-  br i1 %can, label %look, label %no
+  br i1 %aligned, label %aligns, label %no
+aligns:
+  br i1 %inside, label %look, label %ask
+ask:
+  %mapped = call i1 @is_mapped(i64 %p)
+  br i1 %mapped, label %look, label %no
 look:
   %header = sub i64 %p, {BEFORE}
   %at = inttoptr i64 %header to ptr
@@ -272,7 +289,7 @@ declare i64 @llvm.cttz.i64(i64, i1)
 declare i64 @llvm.ctlz.i64(i64, i1)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 ; Which of 64 bytes are not the canary.
-define internal i64 @wrong(ptr %at) {{
+define internal i64 @wrong(ptr %at) alwaysinline {{
   %held = load {_BYTES}, ptr %at, align 1
   %differ = icmp ne {_BYTES} %held, {_ALL}
   %mask = bitcast <64 x i1> %differ to i64
@@ -297,7 +314,7 @@ define internal void @mark(i64 %p, i64 %size) {{
   ret void
 }}
 ; Whether a byte of the zones of %size bytes at %p was written.
-define internal i1 @is_damaged(i64 %p, i64 %size) {{
+define internal i1 @is_damaged(i64 %p, i64 %size) alwaysinline {{
 entry:
   %header = sub i64 %p, {BEFORE}
   %at = inttoptr i64 %header to ptr
