@@ -29,8 +29,10 @@ from emu.accelerator import (
     legacy_types,
     modules,
     patches,
+    poison,
     products,
     profiling,
+    red_zones,
     serialization,
     storages,
     torch_streams,
@@ -71,6 +73,8 @@ def set_up() -> None:
     profiling.install()
     legacy_types.install()
     storages.install()
+    red_zones.install()
+    poison.install()
     tracing.install()
     autocast_fp32.install()
     dtensor.install()

@@ -191,7 +191,7 @@ def _add_checks(run: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--poison",
         action="store_true",
-        help="fill new symmetric memory with NaN, or 0xA5 in every byte, instead of zeros",
+        help="fill new symmetric memory, and torch.empty on emulated devices, with NaN, or 0xA5 in every byte",
     )
 
 

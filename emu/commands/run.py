@@ -40,7 +40,8 @@ class RunOptions:
         program: With ``interpret``: number of the one program of each grid that runs, as in ``"3,0"``.
             Default: all.
         check: What Triton kernels check as they run, as ``EMU_CHECK`` says it. Default: the environment's.
-        poison: Whether new symmetric memory is filled with NaN, or 0xA5 in every byte, instead of zeros.
+        poison: Whether new symmetric memory, and what ``torch.empty`` and its kin make on emulated devices, is filled
+            with NaN, or 0xA5 in every byte.
     """
 
     n_pes: int
@@ -186,6 +187,8 @@ def _run(program: Program, options: RunOptions, imports_torch: bool) -> None:
     variables |= _interpreting(options)
     if options.check is not None:
         variables["EMU_CHECK"] = options.check
+    if options.poison:
+        variables["EMU_POISON"] = "1"
     from emu.comm.process.launch import launch
 
     launch(
@@ -329,7 +332,24 @@ def _run_on_pe(program: Program, variables: dict[str, str]) -> None:
     # A PE inherits the way in which it was started itself; children of a script start as in plain Python.
     importlib.import_module("multiprocessing").set_start_method(None, force=True)
     sys.argv = [program.name, *program.arguments]
-    if program.is_module:
-        runpy.run_module(program.name, run_name="__main__", alter_sys=True)
-    else:
-        runpy.run_path(program.name, run_name="__main__")
+    _poison_tensors()
+    try:
+        if program.is_module:
+            runpy.run_module(program.name, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(program.name, run_name="__main__")
+    finally:
+        _report_red_zones()
+
+
+def _poison_tensors() -> None:
+    """Fill new tensors if the environment says so and torch was loaded before it did, by the fork server."""
+    if "emu.accelerator.mode" in sys.modules:
+        importlib.import_module("emu.accelerator.poison").install()
+
+
+def _report_red_zones() -> None:
+    """Report what was written outside of tensors; a PE ends without the functions of :mod:`atexit`."""
+    red_zones = sys.modules.get("emu.accelerator.red_zones")
+    if red_zones is not None:
+        red_zones.report_all()

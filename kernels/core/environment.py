@@ -103,6 +103,16 @@ def check() -> str | None:
     return os.environ.get("EMU_CHECK") or None
 
 
+def poison() -> bool:
+    """Return whether ``EMU_POISON`` is 1: ``torch.empty`` on emulated devices is filled with NaN, or 0xA5."""
+    return os.environ.get("EMU_POISON") == "1"
+
+
+def red_zones() -> bool:
+    """Return whether ``EMU_RED_ZONES`` is not 0: writes just outside of tensors are looked for."""
+    return os.environ.get("EMU_RED_ZONES") != "0"
+
+
 def usable_cores() -> int:
     """Return the number of cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):

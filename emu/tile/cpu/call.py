@@ -52,11 +52,12 @@ TABLE_BYTES = BYTES + 24
 ASK_NS = 20_000_000
 """Value of ``INTERVAL``, unless programs take turns."""
 
-PRINT, NOTE, NOTE_BYTES, KERNEL, LAUNCHES = range(5)
+PRINT, NOTE, NOTE_BYTES, KERNEL, LAUNCHES, CODE, POINTERS = range(7)
 """Words of a kernel's constants: the function that prints; address and length of the text written if the kernel
-crashes; number of the kernel; address of the two words below."""
+crashes; number of the kernel; address of the two words below; its entry point; address of the count of its pointer
+arguments, and behind it their numbers."""
 
-FACTS_WORDS = 5
+FACTS_WORDS = 7
 
 RUNNING, ALONE = range(2)
 """Words that all threads of a process share, see ``run.private_memory``: how many run a kernel; the address of the table

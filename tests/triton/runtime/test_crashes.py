@@ -51,7 +51,8 @@ def check(text: str, address: str = "0x1238") -> None:
     assert "program (4, 0, 0) of (5, 1, 1)" in text
     assert "  x_ptr: ptr<f32> = 0x" in text
     assert "  table_ptr: ptr<i64> = 0x" in text
-    pattern = r"x_ptr: ptr<f32> = 0x([0-9a-f]+), from which the address is ([-0-9?]+) bytes away\n"
+    pattern = r"x_ptr: ptr<f32> = 0x([0-9a-f]+), from which the address is ([-0-9?]+) bytes away "
+    pattern += r"\(size of its memory: [0-9?]+ bytes\)\n"
     found = re.search(pattern, text)
     assert found is not None
     known = address != "0x?"

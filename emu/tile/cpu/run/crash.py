@@ -15,13 +15,14 @@ import sys
 import threading
 
 from emu.tile.cpu import call, native
+from emu.tile.cpu.run import red_zones
 from emu.tile.cpu.run.thread import KEY
 
 SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 
-_HEX, _DECIMAL, _DISTANCE = 1, 2, 3
+_HEX, _DECIMAL, _DISTANCE, _SIZE = 1, 2, 3, 4
 """First byte of a gap: the base in which a value is written, 16 or 10, or that its distance to the address of the
-fault is written instead; the next byte says which value."""
+fault is written instead, or the size of the memory that begins there; the next byte says which value."""
 
 _ADDRESS, _NUMBER_X, _NUMBER_Y, _NUMBER_Z, _X, _Y, _Z, _NAME = range(0xF0, 0xF8)
 """Values besides the arguments, whose numbers are below."""
@@ -56,6 +57,7 @@ def note(name: str, place: str, parameters: tuple[tuple[str, str], ...]) -> byte
         value = gap(number) if integer else b"0x" + gap(number, _HEX)
         if type_.startswith("ptr"):
             value += b", from which the address is " + gap(number, _DISTANCE) + b" bytes away"
+            value += b" (size of its memory: " + gap(number, _SIZE) + b" bytes)"
         text += f"  {argument or number}: {type_} = ".encode() + value + b"\n"
         if len(text) > _MOST_TEXT:
             break
@@ -97,7 +99,9 @@ def _symbol() -> str:
 
 def _text(before: int) -> str:
     """Return the LLVM IR of the handler."""
-    return "\n".join((_DECLARATIONS, _PUT, _value(), _fill(), _chain(before), _handler()))
+    return "\n".join(
+        (_DECLARATIONS, red_zones.FIND, _PUT, _value(), _fill(), _chain(before), _handler())
+    )
 
 
 _DECLARATIONS = f"""\
@@ -251,9 +255,9 @@ entry:
   br label %next
 next:
   %i = phi i64 [ 0, %entry ], [ %i1, %plain ], [ %i2, %name ],
-    [ %i2, %hex ], [ %i2, %decimal ], [ %i2, %unknown ]
+    [ %i2, %hex ], [ %i2, %decimal ], [ %i2, %unknown ], [ %i2, %sized ]
   %at = phi i64 [ 0, %entry ], [ %at1, %plain ], [ %at2, %name ],
-    [ %at3, %hex ], [ %at4, %decimal ], [ %at5, %unknown ]
+    [ %at3, %hex ], [ %at4, %decimal ], [ %at5, %unknown ], [ %at6, %sized ]
   %more = icmp ult i64 %i, %count
   br i1 %more, label %look, label %done
 look:
@@ -261,7 +265,7 @@ look:
   %c = load i8, ptr %source
   %i1 = add i64 %i, 1
   %i2 = add i64 %i, 2
-  %gap = icmp ule i8 %c, {_DISTANCE}
+  %gap = icmp ule i8 %c, {_SIZE}
   br i1 %gap, label %fill, label %plain
 plain:
   %byte = getelementptr i8, ptr @buffer, i64 %at
@@ -296,6 +300,19 @@ known:
   %fault = call i64 @value(i32 {_ADDRESS}, ptr %table, ptr %info)
   %distance = sub i64 %fault, %plain_value
   %value = select i1 %is_distance, i64 %distance, i64 %plain_value
+  %is_size = icmp eq i8 %c, {_SIZE}
+  br i1 %is_size, label %map, label %written
+map:
+  %mapped = call i1 @is_mapped(i64 %plain_value)
+  br i1 %mapped, label %measure, label %unknown
+measure:
+  %size = call i64 @find(i64 %plain_value)
+  %no_size = icmp slt i64 %size, 0
+  br i1 %no_size, label %unknown, label %sized
+sized:
+  %at6 = call i64 @put_signed(i64 %at, i64 %size)
+  br label %next
+written:
   %is_hex = icmp eq i8 %c, {_HEX}
   br i1 %is_hex, label %hex, label %decimal
 hex:

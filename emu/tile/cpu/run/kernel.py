@@ -21,7 +21,8 @@ from emu.tile.cpu.reports import (
     Loop,
     Print,
 )
-from emu.tile.cpu.run import crash, pool, private_memory, turns, watching
+from emu.tile.cpu.run import crash, pool, private_memory, red_zones, turns, watching
+from emu.tile.cpu.run.red_zones import DAMAGED
 from emu.tile.cpu.run.thread import thread_state
 
 MAX_FAILURES = 256
@@ -112,6 +113,9 @@ class Kernel:
             self._facts[call.PRINT] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
         self._facts[call.LAUNCHES] = private_memory.LAUNCHES_ADDRESS
         self._facts[call.KERNEL] = watching.register_kernel(self)
+        self._facts[call.CODE] = self.address
+        self._pointers = red_zones.pointers(tuple(self.parameters))
+        self._facts[call.POINTERS] = ctypes.addressof(self._pointers)
         note = crash.note(self.name, self.place, self.parameters)
         self._note = ctypes.create_string_buffer(note)
         self._facts[call.NOTE] = ctypes.addressof(self._note)
@@ -184,6 +188,10 @@ class Kernel:
         updated, lanes = self.updated
         find_private_range = private_memory.find_private_range
         worth, clock = pool.WORTH_THREADS_NS, time.perf_counter_ns
+        zones = red_zones.loaded()
+        look = None if zones is None else zones.look
+        if zones is not None:
+            entry = zones.entry
 
         def run(x: int, y: int, z: int, values: Sequence[object]) -> None:
             total = x * y * z
@@ -205,7 +213,11 @@ class Kernel:
                 self.program_ns = max(1, (clock() - began) // total)
             else:
                 status = pool.run(self, arguments, total, (x, y, z), threads)
-            if status:
+                if look is not None and not status:
+                    status = look(address)
+            if status == DAMAGED:
+                red_zones.report_launch(self.name, self.place, self.parameters, arguments)
+            elif status:
                 self._fail(status, x, y)
 
         return run
