@@ -39,8 +39,8 @@ class _Raised:
                 self.before = sys.getrecursionlimit()
                 self.during = max(self.before, DEPTH)
                 sys.setrecursionlimit(self.during)
-                self.objects = first, *others = gc.get_threshold()
-                self.objects_during = (max(first, OBJECTS) if first else 0, *others)
+                self.objects = first, second, third = gc.get_threshold()
+                self.objects_during = max(first, OBJECTS) if first else 0, second, third
                 gc.set_threshold(*self.objects_during)
             self.users += 1
 
