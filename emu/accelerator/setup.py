@@ -26,6 +26,7 @@ from emu.accelerator import (
     dtensor,
     generator,
     handlers,
+    layer_norm,
     legacy_types,
     modules,
     patches,
@@ -68,6 +69,7 @@ def set_up() -> None:
     autocast.install()
     batch_norm.install()
     products.install()
+    layer_norm.install()
     custom_operators.install()
     dlpack.install()
     profiling.install()
