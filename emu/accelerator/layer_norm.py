@@ -1,8 +1,10 @@
-"""The backward pass of layer norm for 16-bit inputs, whose sums over rows torch adds in 16 bits on the CPU and in fp32 on CUDA."""
+"""Layer norm of 16-bit inputs: torch keeps its statistics, and adds its gradients, in 16 bits on the CPU and in fp32 on CUDA."""
 
 from __future__ import annotations
 
+import functools
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,44 +13,60 @@ from emu.accelerator.annotations import Tensor
 from emu.accelerator.patches import record
 
 _NARROW = (torch.float16, torch.bfloat16)
-_NAME = "aten::native_layer_norm_backward"
+_NAMES = ("native_layer_norm", "native_layer_norm_backward")
 
 
 def install() -> None:
-    """Replace the operator's kernel for host memory, where emulated tensors lie; a torch that hides its own keeps it."""
+    """Replace the operators' kernels for host memory, where emulated tensors lie; a torch that hides its own keeps them."""
     try:
-        kernel = torch.library.get_kernel(_NAME, "CPU")
+        forward, backward = (_kernel_of_torch(name) for name in _NAMES)
     except (AttributeError, RuntimeError):
         return
+    library = torch.library.Library("aten", "IMPL", "CPU")  # the kernels end with it
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns that its own are replaced
+        for name, made in zip(_NAMES, (_forward(forward), _backward(backward)), strict=True):
+            library.impl(name, made)
+    record("torch.ops.aten.native_layer_norm*", "torch has 16 bits on the CPU", library._destroy)
+
+
+def _kernel_of_torch(name: str) -> Callable[..., Any]:
+    kernel = torch.library.get_kernel(f"aten::{name}", "CPU")
     keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+    return functools.partial(kernel.call_boxed, keys)
 
-    def backward(
-        slope: Tensor,
-        given: Tensor,
-        shape: list[int],
-        mean: Tensor,
-        rstd: Tensor,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        mask: list[bool],
-    ) -> tuple[Tensor | None, ...]:
-        def run(*tensors: Tensor | None) -> Any:
-            slope, given, mean, rstd, weight, bias = tensors
-            return kernel.call_boxed(keys, slope, given, shape, mean, rstd, weight, bias, mask)
 
-        tensors = (slope, given, mean, rstd, weight, bias)
+def _wide(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.float()
+
+
+def _forward(run: Callable[..., Any]) -> Callable[..., Any]:
+    def forward(
+        given: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float
+    ) -> Any:
         if given.dtype not in _NARROW:
-            found: tuple[Tensor | None, ...] = run(*tensors)
-            return found
-        wide = run(*(tensor if tensor is None else tensor.float() for tensor in tensors))
-        dtypes = [given.dtype, *(given.dtype if t is None else t.dtype for t in (weight, bias))]
+            return run(given, shape, weight, bias, eps)
+        result, mean, rstd = run(given.float(), shape, _wide(weight), _wide(bias), eps)
+        return result.to(given.dtype), mean, rstd
+
+    return forward
+
+
+def _backward(run: Callable[..., Any]) -> Callable[..., Any]:
+    def backward(
+        slope: Tensor, given: Tensor, shape: list[int], mean: Tensor, rstd: Tensor, *rest: Any
+    ) -> Any:
+        weight, bias, mask = rest
+        if given.dtype not in _NARROW:
+            return run(slope, given, shape, mean, rstd, weight, bias, mask)
+        wide = [_wide(tensor) for tensor in (slope, given, mean, rstd, weight, bias)]
+        grads = run(wide[0], wide[1], shape, *wide[2:], mask)
+        dtypes = (
+            given.dtype if tensor is None else tensor.dtype for tensor in (given, weight, bias)
+        )
         return tuple(
             None if grad is None else grad.to(dtype)
-            for grad, dtype in zip(wide, dtypes, strict=True)
+            for grad, dtype in zip(grads, dtypes, strict=True)
         )
 
-    library = torch.library.Library("aten", "IMPL", "CPU")  # the kernel ends with it
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns that its own is replaced
-        library.impl("native_layer_norm_backward", backward)
-    record(f"torch.ops.{_NAME}", "torch adds 16-bit rows in 16 bits on the CPU", library._destroy)
+    return backward

@@ -36,5 +36,5 @@ def gradients():
     assert weight.grad.dtype == torch.float16
 
 
-def test_the_gradients_of_layer_norm_are_added_in_fp32() -> None:
+def test_layer_norm_of_16_bits_adds_in_fp32() -> None:
     check_on_devices(gradients)
