@@ -46,7 +46,9 @@ def test_poison_fills_new_symmetric_memory(command):
 def test_an_unknown_check_is_refused(command):
     done = command("run", "--check", "race", command.script("print(1)\n"))
     assert done.returncode == 2
-    assert "--check: invalid choice: 'race'" in done.stderr
+    assert "argument --check" in done.stderr
+    assert "must be one of ('bounds', 'bounds:all', 'uninit')" in done.stderr
+    assert "but got 'race'" in done.stderr
 
 
 def test_the_script_is_main_with_its_own_arguments_and_folder(command):

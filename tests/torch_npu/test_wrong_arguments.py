@@ -206,7 +206,8 @@ def run_wrong_calls(seed: int, calls: int) -> None:
 
 
 def test_every_operator_is_called() -> None:
-    assert sorted(emu.launch(run_good_calls, 1, preload=["torch"])[0]) == sorted(torch_npu.__all__)
+    computing = set(torch_npu.__all__) - {"npu_fusion_attention"}  # which is a name alone
+    assert sorted(emu.launch(run_good_calls, 1, preload=["torch"])[0]) == sorted(computing)
 
 
 def test_wrong_arguments_are_named_and_change_nothing() -> None:
