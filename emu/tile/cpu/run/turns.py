@@ -177,10 +177,11 @@ class Turns:
             following = self._following()
             if following is not None:
                 self._sleeping.append(member)
-            idle = self._all_wait() and self._fruitless % len(self._members) == 0
+            waits = self._all_wait()
+            idle = waits and self._fruitless % len(self._members) == 0
+        if waits and member.owner:  # whoever's turn it is when a round ends: nobody else may publish
+            self.publish()
         if idle:
-            if member.owner:
-                self.publish()
             time.sleep(_NAP_S)
         if following is None:
             return bool(self._members - {member})
