@@ -166,7 +166,7 @@ def test_stores_to_what_a_product_reads_keep_their_place() -> None:
 def in_place(kernel: Kernel) -> None:
     kernel.builder.return_()
     with deep():
-        _emit(simplify(kernel.module).kernel, Options())
+        _emit(simplify(kernel.module), Options())
 
 
 @pytest.mark.parametrize(("store", "loads"), [("", 2), ("before", 1), ("between", 0), ("after", 2)])
