@@ -165,10 +165,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         )
         miss: Callable[..., Any] = self._miss  # a FutureKernel has all that a kernel has
         if check is not None:
-
-            def miss(key: Key, bound: dict[str, object], given: dict[str, object]) -> Any:
-                return self._miss(key, bound, {**given, "check": check})
-
+            miss = functools.partial(self._miss_with_check, check)
         return launcher.make(
             self.__name__,
             self.params,
@@ -285,6 +282,11 @@ class JITFunction(JITCallable, KernelInterface[T]):
                 made = self._builds[known]
                 return finish(CompiledKernel(made, given), made)
             return self._compile(key, request, given, finish)
+
+    def _miss_with_check(
+        self, check: str, key: Key, bound: dict[str, object], given: dict[str, object]
+    ) -> CompiledKernel | FutureKernel | None:
+        return self._miss(key, bound, {**given, "check": check})
 
     def _specialise(
         self, bound: dict[str, object], on_device: bool
