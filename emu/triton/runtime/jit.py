@@ -335,11 +335,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         def finalize(made: Build) -> CompiledKernel:
             with self._lock:
                 self._builds[known] = made
-                _ = self.cache_key  # finds the globals that it depends on
-                self._watched[:] = [
-                    _watched(name, value, space)
-                    for (name, _), (value, space) in self.used_global_vals.items()
-                ]
+                self._watch_globals()
                 kernel = finish(CompiledKernel(made, given), made)
             if is_new:
                 hooks.tell_listener(made, kernel, kernel.src)
@@ -354,6 +350,14 @@ class JITFunction(JITCallable, KernelInterface[T]):
         table: Any = self._table_of(request.check)
         table[key] = future
         return future
+
+    def _watch_globals(self) -> None:
+        """Let launches check that the globals stay that became part of the kernel."""
+        _ = self.cache_key  # finds them
+        self._watched[:] = [
+            _watched(name, value, space)
+            for (name, _), (value, space) in self.used_global_vals.items()
+        ]
 
     def preload(self, specialization_data: str) -> CompiledKernel | FutureKernel | None:
         """Compile a kernel before its first launch.
