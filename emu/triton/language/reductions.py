@@ -73,10 +73,14 @@ def combining(
 
     def check(code: Code) -> None:
         if code in _REFUSED:
-            advice = "load before it, and pass a tuple of tensors" if code is Code.LOAD else ""
+            advice = (
+                "load before it, and pass a tuple of tensors"
+                if code is Code.LOAD
+                else "do that before it, or after it with its result"
+            )
             raise TypeError(
                 f"the combine function of {what} must not {_REFUSED[code]}, as how often it is called, and with what, "
-                f"is not defined: {advice or f'do that before {what}, or after it with its result'}"
+                f"is not defined: {advice}"
             )
 
     def build(*values: ir.Value) -> list[ir.Value]:

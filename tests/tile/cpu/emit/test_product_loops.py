@@ -183,7 +183,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def emit(kernel: Kernel) -> None:
     kernel.builder.return_()
     with deep():
-        _emit(simplify(kernel.module).kernel, Options())
+        _emit(simplify(kernel.module), Options())
 
 
 @pytest.mark.parametrize("turned", [False, True])
