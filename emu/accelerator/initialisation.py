@@ -61,7 +61,8 @@ def note_call(func: TorchFunction, args: Args, kwargs: Kwargs | None, result: ob
         _track(result, None)
         return
     if func in COPIES and args:
-        source = _find(args[1] if func is torch.Tensor.copy_ and len(args) > 1 else args[0])
+        given = args[1:] if func is torch.Tensor.copy_ else args
+        source = _find((given or args)[0])
         if source is not None:
             if func is not torch.Tensor.copy_ and result is not args[0]:
                 _track(result, source)

@@ -223,11 +223,13 @@ class Builder:
     Attributes:
         region: Where operations go.
         location: What they are given as their location.
+        check: Called with the code of each operation before it is appended; raises if it must not be there.
     """
 
     def __init__(self, region: Region | None = None) -> None:
         self.region = region if region is not None else Region()
         self.location: Location | None = None
+        self.check: Callable[[Code], None] | None = None
 
     def append(
         self,
@@ -238,9 +240,20 @@ class Builder:
         regions: Sequence[Region] = (),
     ) -> Operation:
         """Append an operation, without a check of its types."""
+        if self.check is not None:
+            self.check(code)
         operation = Operation(code, operands, result_types, attributes, regions, self.location)
         self.region.operations.append(operation)
         return operation
+
+    @contextlib.contextmanager
+    def checking(self, check: Callable[[Code], None]) -> Iterator[None]:
+        """Call a function with the code of each operation that is to be appended inside the block."""
+        before, self.check = self.check, check
+        try:
+            yield
+        finally:
+            self.check = before
 
     @contextlib.contextmanager
     def into(self, region: Region) -> Iterator[Region]:

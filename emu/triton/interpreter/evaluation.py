@@ -143,20 +143,8 @@ class Evaluator(ir.Builder):
             raise LanesNeeded  # a scalar of a combine function that stands for many: only one is as it says
         if code in MEMORY:
             self._check(operation, arrays)
-        if code is Code.PRINT:
-            self._print(
-                self.number,
-                operation.attributes["prefix"],
-                operands,
-                arrays,
-                bool(operation.attributes.get("hex", False)),
-            )
-            return operation
-        if code is Code.ASSERT:
-            names = names_of(operation.attributes)
-            failure = find_failure(arrays[0], names, arrays[1:])
-            if failure is not None:
-                raise AssertionError(with_details(operation.attributes["message"], failure))
+        if code in (Code.PRINT, Code.ASSERT):
+            self._report(operation, arrays)
             return operation
         results = self._results(operation, arrays)
         origin = _origin(operands)
@@ -174,6 +162,17 @@ class Evaluator(ir.Builder):
             # Functions of the language ask for the operation of a number. Others would keep all before them alive.
             operation.results[0].owner = operation
         return operation
+
+    def _report(self, operation: ir.Operation, arrays: list[Array]) -> None:
+        """Print values, or check an assertion."""
+        attributes = operation.attributes
+        if operation.code is Code.PRINT:
+            is_hex = bool(attributes.get("hex", False))
+            self._print(self.number, attributes["prefix"], operation.operands, arrays, is_hex)
+            return
+        failure = find_failure(arrays[0], names_of(attributes), arrays[1:])
+        if failure is not None:
+            raise AssertionError(with_details(attributes["message"], failure))
 
     def loop(self, bounds: Sequence[object], unrolled: bool) -> Iterable[object]:
         """Return the indices of a loop over ``tl.range`` or, unrolled, ``tl.static_range``.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from emu.tile import ir
+from emu.tile.ops import Code
 from emu.triton.language.arithmetic import add, and_, maximum, minimum, not_equal, or_, where, xor_
 from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder, current
@@ -28,6 +29,15 @@ Combine = Callable[..., tensor | tuple | builtins.tuple[tensor, ...]]
 """Emits a combine function: takes the scalars of one side, then those of the other."""
 
 _OWN = __name__.rpartition(".")[0]
+_REFUSED = {
+    Code.LOAD: "load from memory",
+    Code.STORE: "store to memory",
+    Code.ATOMIC_RMW: "have atomic operations",
+    Code.ATOMIC_CAS: "have atomic operations",
+    Code.PRINT: "print",
+    Code.ASSERT: "assert",
+    Code.BARRIER: "wait at a barrier",
+}
 
 
 def body_of(function: object) -> Combine:
@@ -56,11 +66,27 @@ def combining(
         elements: Dtypes of the tensors that are combined.
         combine: Takes those of one side, then those of the other; returns one or a tuple.
         what: Name of the operation, for errors.
+
+    Returns:
+        A function that raises ``TypeError`` if the combine function has effects, or gives other dtypes.
     """
+
+    def check(code: Code) -> None:
+        if code in _REFUSED:
+            advice = (
+                "load before it, and pass a tuple of tensors"
+                if code is Code.LOAD
+                else "do that before it, or after it with its result"
+            )
+            raise TypeError(
+                f"the combine function of {what} must not {_REFUSED[code]}, as how often it is called, and with what, "
+                f"is not defined: {advice}"
+            )
 
     def build(*values: ir.Value) -> list[ir.Value]:
         both = [*elements, *elements]
-        result = combine(*(tensor(v, e) for v, e in zip(values, both, strict=True)))
+        with builder().checking(check):
+            result = combine(*(tensor(v, e) for v, e in zip(values, both, strict=True)))
         given = [result] if isinstance(result, tensor) else list(result)
         found = [g.dtype if isinstance(g, tensor) else type(g) for g in given]
         if found != list(elements):
@@ -134,7 +160,7 @@ def reduce(
         A tensor, or a tuple of as many.
 
     Raises:
-        TypeError: The function returns other dtypes.
+        TypeError: The function returns other dtypes, or touches memory, prints or asserts.
         ValueError: There is no such axis, or the shapes differ.
     """
     tensors, single = inputs_of(input, "a reduction")

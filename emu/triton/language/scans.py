@@ -58,7 +58,7 @@ def associative_scan(
         A tensor, or a tuple of as many.
 
     Raises:
-        TypeError: The function returns other dtypes.
+        TypeError: The function returns other dtypes, or touches memory, prints or asserts.
         ValueError: There is no such axis, or the shapes differ.
     """
     tensors, single = inputs_of(input, "a scan")

@@ -6,7 +6,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -98,26 +98,8 @@ def launch(
         ValueError: An argument or the grid is out of bounds.
     """
     options.check(kernel.__name__, given)
-    types: dict[str, Any] = {}
-    spelled: dict[str, TypeSpelling] = {}
-    constants: dict[str, object] = {}
-    values: dict[str, Any] = {}
-    extents: list[Extent] = []
-    for param in kernel.params:
-        value = bound[param.name]
-        try:
-            with arguments.torch_guard():
-                found = arguments.specialise(param, value)
-                types[param.name] = type_of(found.type, found.value)
-                spelled[param.name] = found.type
-                if found.type == arguments.CONSTANT or isinstance(found.type, tuple):
-                    constants[param.name] = found.value
-                if found.type != arguments.CONSTANT:
-                    values[param.name] = arguments.describe(value)[1]
-                    extents += _extents(param.name, value)
-        except launcher.REFUSALS as error:
-            launcher.raise_named(kernel.__name__, param.name, error)
-    made = InterpretedKernel(kernel, spelled, constants, given)
+    passed = _specialise(kernel, bound)
+    made = InterpretedKernel(kernel, passed.spelled, passed.constants, given)
     if grid is None:
         return made
     shape = launcher.extents(grid(bound) if callable(grid) else grid)
@@ -127,9 +109,9 @@ def launch(
 
     described = programs.Launch(
         kernel,
-        types,
-        values,
-        extents,
+        passed.types,
+        passed.values,
+        passed.extents,
         shape,
         environment.interpreted_program(),
         environment.interpreter_prints_elements(),
@@ -138,6 +120,44 @@ def launch(
         options.input_precision_of(given),
     )
     return _run_with_hooks(described, bound, given) or made
+
+
+class _Passed(NamedTuple):
+    """Arguments of a launch, by name.
+
+    Attributes:
+        types: Their types in the language.
+        spelled: These types as text.
+        constants: Values of those that are constants, or tuples.
+        values: Addresses and numbers of those that are not constants.
+        extents: Memory of tensors.
+    """
+
+    types: dict[str, Any]
+    spelled: dict[str, TypeSpelling]
+    constants: dict[str, object]
+    values: dict[str, Any]
+    extents: list[Extent]
+
+
+def _specialise(kernel: JITCallable, bound: dict[str, object]) -> _Passed:
+    """Return the meaning of each argument; raises as :func:`launch`."""
+    passed = _Passed({}, {}, {}, {}, [])
+    for param in kernel.params:
+        value = bound[param.name]
+        try:
+            with arguments.torch_guard():
+                found = arguments.specialise(param, value)
+                passed.types[param.name] = type_of(found.type, found.value)
+                passed.spelled[param.name] = found.type
+                if found.type == arguments.CONSTANT or isinstance(found.type, tuple):
+                    passed.constants[param.name] = found.value
+                if found.type != arguments.CONSTANT:
+                    passed.values[param.name] = arguments.describe(value)[1]
+                    passed.extents.extend(_extents(param.name, value))
+        except launcher.REFUSALS as error:
+            launcher.raise_named(kernel.__name__, param.name, error)
+    return passed
 
 
 def _run_with_hooks(

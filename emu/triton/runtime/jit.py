@@ -165,10 +165,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         )
         miss: Callable[..., Any] = self._miss  # a FutureKernel has all that a kernel has
         if check is not None:
-
-            def miss(key: Key, bound: dict[str, object], given: dict[str, object]) -> Any:
-                return self._miss(key, bound, {**given, "check": check})
-
+            miss = functools.partial(self._miss_with_check, check)
         return launcher.make(
             self.__name__,
             self.params,
@@ -286,6 +283,11 @@ class JITFunction(JITCallable, KernelInterface[T]):
                 return finish(CompiledKernel(made, given), made)
             return self._compile(key, request, given, finish)
 
+    def _miss_with_check(
+        self, check: str, key: Key, bound: dict[str, object], given: dict[str, object]
+    ) -> CompiledKernel | FutureKernel | None:
+        return self._miss(key, bound, {**given, "check": check})
+
     def _specialise(
         self, bound: dict[str, object], on_device: bool
     ) -> dict[str, arguments.Specialised]:
@@ -333,11 +335,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         def finalize(made: Build) -> CompiledKernel:
             with self._lock:
                 self._builds[known] = made
-                _ = self.cache_key  # finds the globals that it depends on
-                self._watched[:] = [
-                    _watched(name, value, space)
-                    for (name, _), (value, space) in self.used_global_vals.items()
-                ]
+                self._watch_globals()
                 kernel = finish(CompiledKernel(made, given), made)
             if is_new:
                 hooks.tell_listener(made, kernel, kernel.src)
@@ -352,6 +350,14 @@ class JITFunction(JITCallable, KernelInterface[T]):
         table: Any = self._table_of(request.check)
         table[key] = future
         return future
+
+    def _watch_globals(self) -> None:
+        """Let launches check that the globals stay that became part of the kernel."""
+        _ = self.cache_key  # finds them
+        self._watched[:] = [
+            _watched(name, value, space)
+            for (name, _), (value, space) in self.used_global_vals.items()
+        ]
 
     def preload(self, specialization_data: str) -> CompiledKernel | FutureKernel | None:
         """Compile a kernel before its first launch.

@@ -263,31 +263,41 @@ def make(
         "_emu_interprets": _never if interpret is None else interpret.is_wanted,
         "_emu_interpret": None if interpret is None else interpret.launch,
     }
-    signature = ["_emu_grid", "/"]
     for i, param in enumerate(params):
         space[f"_emu_d{i}"] = param.default if param.has_default else MISSING
+    text = _text(params, checked is None, with_arguments)
+    exec(compile(text, f"<launcher of {name}>", "exec"), space)  # noqa: S102 - from names of parameters
+    launcher: Callable[..., K] = space["launcher"]
+    launcher.__name__ = launcher.__qualname__ = name
+    return launcher
+
+
+def _signature(params: Sequence[KernelParam]) -> str:
+    signature = ["_emu_grid", "/"]
+    for i, param in enumerate(params):
         if param.parameter.kind is param.parameter.KEYWORD_ONLY and "*_emu_rest" not in signature:
             signature.append("*_emu_rest")
         signature.append(f"{param.name}=_emu_d{i}")
     if "*_emu_rest" not in signature:
         signature.append("*_emu_rest")
+    return ", ".join((*signature, "**_emu_options"))
+
+
+def _text(params: Sequence[KernelParam], has_checks: bool, with_arguments: bool) -> str:
+    """Return the text of a launcher; ``has_checks``: whether the kernels of its table have checks."""
     bound = ", ".join(f"{p.name!r}: {p.name}" for p in params)
-    values = "".join(f"_emu_v{i}, " for i, p in enumerate(params) if not p.is_constexpr)
     text = _BODY.format(
-        parameters=", ".join((*signature, "**_emu_options")),
+        parameters=_signature(params),
         lookups="".join(_lookup(p, i) for i, p in enumerate(params)) or "            _emu_i = 0\n",
         keys="".join(f"_emu_k{i}, " for i in range(len(params))),
-        values=values,
+        values="".join(f"_emu_v{i}, " for i, p in enumerate(params) if not p.is_constexpr),
         names="".join(f"{p.name}, " for p in params),
         bound=bound,
-        given=f", {{{bound}}}" if with_arguments or checked is None else "",
+        given=f", {{{bound}}}" if with_arguments or has_checks else "",
     )
-    if checked is None:  # the option is in the key, so that it need not be looked for
+    if has_checks:  # the option is in the key, so that it need not be looked for
         text = text.replace('if "check" in _emu_options:', "if False:")
-    exec(compile(text, f"<launcher of {name}>", "exec"), space)  # noqa: S102 - from names of parameters
-    launcher: Callable[..., K] = space["launcher"]
-    launcher.__name__ = launcher.__qualname__ = name
-    return launcher
+    return text
 
 
 def _namespace(name: str, params: Sequence[KernelParam]) -> dict[str, Any]:

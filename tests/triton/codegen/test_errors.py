@@ -588,3 +588,82 @@ def test_non_ascii_text_before_a_fault_does_not_move_the_caret():
         compile_(kernel)
     _, source, mark, _ = str(caught.value).split("\n")
     assert mark.index("^") == source.index("n @ n")
+
+
+@jit
+def prints(a, b):
+    tl.device_print("a", a)
+    return a + b
+
+
+@jit
+def prints_as_python(a, b):
+    print("a", a)
+    return a + b
+
+
+@jit
+def stores(a, b):
+    tl.store(tl.cast(0, tl.pointer_type(tl.float32)), a)
+    return a + b
+
+
+@jit
+def loads(a, b):
+    return a + b + tl.load(tl.cast(0, tl.pointer_type(tl.float32)))
+
+
+@jit
+def adds(a, b):
+    tl.atomic_add(tl.cast(0, tl.pointer_type(tl.float32)), a)
+    return a + b
+
+
+@jit
+def exchanges(a, b):
+    tl.atomic_cas(tl.cast(0, tl.pointer_type(tl.int32)), 0, 1)
+    return a + b
+
+
+@jit
+def stores_in_a_branch(a, b):
+    if a > b:
+        tl.store(tl.cast(0, tl.pointer_type(tl.float32)), a)
+    return a + b
+
+
+@jit
+def reducing(function: tl.constexpr, reduces: tl.constexpr):
+    x = tl.zeros((8,), tl.float32)
+    if reduces:
+        tl.reduce(x, 0, function)
+    else:
+        tl.associative_scan(x, 0, function)
+
+
+EFFECTS = {
+    prints: ("print", "tl.device_print("),
+    prints_as_python: ("print", "print("),
+    stores: ("store to memory", "tl.store("),
+    loads: ("load from memory", "tl.load("),
+    adds: ("have atomic operations", "tl.atomic_add("),
+    exchanges: ("have atomic operations", "tl.atomic_cas("),
+    stores_in_a_branch: ("store to memory", "tl.store("),
+}
+
+
+@pytest.mark.parametrize("reduces", [True, False])
+@pytest.mark.parametrize("function", EFFECTS, ids=lambda f: f.__name__)
+def test_effects_in_combine_functions_are_refused_where_they_stand(function, reduces):
+    effect, caret = EFFECTS[function]
+    with pytest.raises(CompilationError) as caught:
+        build_module(reducing, {}, {"function": function, "reduces": reduces})
+    text = str(caught.value)
+    what = "a reduction" if reduces else "a scan"
+    assert f"the combine function of {what} must not {effect}" in text
+    lines = text.splitlines()
+    marked = [
+        (above, under.index("^")) for above, under in zip(lines, lines[1:]) if under.strip() == "^"
+    ]
+    assert any(above[at:].startswith(caret) for above, at in marked), text
+    assert "before it" in text

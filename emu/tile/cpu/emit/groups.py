@@ -18,6 +18,7 @@ from llvmlite import ir
 from emu.tile import ops
 from emu.tile.cpu.emit.addressing import alternating, as_register
 from emu.tile.cpu.emit.asserting import FailedLanes
+from emu.tile.cpu.emit.assumptions import Assumptions, emit_steps, extended
 from emu.tile.cpu.emit.atomic import emit_atomic
 from emu.tile.cpu.emit.bounds import TailAnalysis, candidates, emit_end
 from emu.tile.cpu.emit.combining import Reduction
@@ -40,10 +41,9 @@ from emu.tile.cpu.plan.schedule import Group, Schedule
 from emu.tile.ir import Operation, Value
 from emu.tile.llvm import IrPointer, IrType, Register
 from emu.tile.ops import Code
-from emu.tile.types import BF16, DTYPES, F16, F32, DType, Pointer, ScalarType, Tile, element_of
+from emu.tile.types import BF16, F16, F32, Pointer, ScalarType, Tile, element_of
 
 _NARROW = frozenset({F16, BF16})
-_I64 = DTYPES["i64"]
 
 
 class GroupEmitter:
@@ -65,8 +65,9 @@ class GroupEmitter:
         """Emit the loop, in two versions if it has assumptions."""
         self._make_memory()
         self._find_overlaps()
-        masks, remainders = self._assumptions()
-        holds = self._holds(masks, remainders)
+        assumed = Assumptions(self._frame, self._group, self._own)
+        masks, remainders = assumed.masks, assumed.remainders
+        holds = assumed.emit_holds()
         bound = self._find_bound(masks)
         if holds is None and self._can_be_alone():
             self._update_alone()
@@ -113,29 +114,21 @@ class GroupEmitter:
         ``None`` if it is not regular, or may have lanes that are off all the same.
         """
         (load,) = self._group.operations
-        masks, remainders = self._assumptions()
-        pointer, assumed = load.operands[0], frozenset(remainders)
-        steps = [self._frame.analysis.step(pointer, a, assumed) for a in range(len(pointer.shape))]
-        if None in steps or not all(self._is_bound(mask, masks) for mask in load.operands[1:2]):
+        assumed = Assumptions(self._frame, self._group, self._own)
+        pointer, unchanged = load.operands[0], frozenset(assumed.remainders)
+        steps = [
+            self._frame.analysis.step(pointer, a, unchanged) for a in range(len(pointer.shape))
+        ]
+        if None in steps or not all(map(assumed.make_true, load.operands[1:2])):
             return None
         return steps
-
-    def _is_bound(self, mask: Value, known: Sequence[Operation]) -> bool:
-        """Return whether a mask is true in all lanes if comparisons are."""
-        operation = mask.owner
-        if operation is None:
-            return False
-        if is_view(operation):
-            return self._is_bound(operation.operands[0], known)
-        if operation.code is Code.AND:
-            return all(self._is_bound(operand, known) for operand in operation.operands)
-        return operation in known
 
     def found(self) -> tuple[Memory, Register | None]:
         """Return the memory that the group's load reads if an i1 is true; ``None``: it always does."""
         (load,) = self._group.operations
-        masks, remainders = self._assumptions()
-        return self._there(load, masks, remainders), self._holds(masks, remainders)
+        assumed = Assumptions(self._frame, self._group, self._own)
+        there = self._there(load, assumed.masks, assumed.remainders)
+        return there, assumed.emit_holds()
 
     def place(self) -> Register | None:
         """Bind the result of the group's load to the memory that it reads; to a copy where a bound does not hold.
@@ -145,7 +138,7 @@ class GroupEmitter:
         """
         (load,) = self._group.operations
         frame, value = self._frame, load.result
-        masks, _ = self._assumptions()
+        masks = Assumptions(frame, self._group, self._own).masks
         there, holds = self.found()
         if holds is None:
             frame.memories[value] = there
@@ -249,146 +242,6 @@ class GroupEmitter:
                 return element
         return F32
 
-    def _assumptions(self) -> tuple[list[Operation], list[Operation]]:
-        """Return the comparisons that may hold everywhere, and the remainders that may change nothing."""
-        masks: dict[Operation, None] = {}
-        remainders: dict[Operation, None] = {}
-        if self._group.is_serial:
-            return [], []
-        for operation in self._group.operations:
-            if operation.code is Code.LOAD:
-                pointer, given = operation.operands[0], operation.operands[1:2]
-            elif operation.code is Code.STORE:
-                pointer, given = operation.operands[0], operation.operands[2:3]
-            else:
-                continue
-            self._search_remainders(pointer, remainders)
-            for mask in given:
-                self._search_bounds(mask, masks)
-        return list(masks), list(remainders)
-
-    def _search_bounds(self, mask: Value, found: dict[Operation, None]) -> None:
-        analysis, seen, waiting = self._frame.analysis, {mask}, [mask]
-        while waiting:
-            mask = waiting.pop()
-            operation = mask.owner
-            if operation is None:
-                continue
-            if is_view(operation) or operation.code is Code.AND:
-                waiting += [v for v in reversed(operation.operands) if v not in seen]
-                seen.update(operation.operands)
-            elif (
-                operation.code in ops.ORDERED_COMPARISONS
-                and isinstance(mask.type, Tile)
-                and self._is_bounded(operation)
-                and all(map(analysis.is_regular, operation.operands))
-            ):
-                found[operation] = None
-
-    @staticmethod
-    def _is_bounded(operation: Operation) -> bool:
-        element = element_of(operation.operands[0].type)
-        return isinstance(element, DType) and (
-            element.is_signed or (element.is_integer and element.bits <= 32)
-        )
-
-    def _search_remainders(self, pointer: Value, found: dict[Operation, None]) -> None:
-        analysis, seen, waiting = self._frame.analysis, {pointer}, [pointer]
-        while waiting:
-            value = waiting.pop()
-            operation = value.owner
-            if operation is None or not isinstance(value.type, Tile):
-                continue
-            if operation.code is Code.REM:
-                left, right = operation.operands
-                uniform = all(analysis.step(right, axis) == 0 for axis in range(len(right.shape)))
-                if self._is_bounded(operation) and uniform and analysis.is_regular(left):
-                    found[operation] = None
-            elif operation.code is not Code.LOAD:
-                waiting += [v for v in reversed(operation.operands) if v not in seen]
-                seen.update(operation.operands)
-
-    # ---- conditions that are checked at run time
-
-    def _holds(
-        self, masks: Sequence[Operation], remainders: Sequence[Operation]
-    ) -> Register | None:
-        """Return an i1 that says whether all assumptions hold; ``None`` if there are none."""
-        if not masks and not remainders:
-            return None
-        builder = self._frame.builder
-        reader = PointReader(self._frame, [builder], self._own)
-        conditions = []
-        for operation in masks:
-            left, right = operation.operands
-            if operation.code in (Code.GT, Code.GE):
-                left, right = right, left
-            (_, most, safe), (least, _, safe_too) = (
-                self._range(reader, left),
-                self._range(reader, right),
-            )
-            word = "<" if operation.code in (Code.LT, Code.GT) else "<="
-            conditions += [builder.icmp_signed(word, most, least), *safe, *safe_too]
-        for operation in remainders:
-            left, right = operation.operands
-            least, most, safe = self._range(reader, left)
-            bound, _, safe_too = self._range(reader, right)
-            zero = r.number(r.I64, 0)
-            conditions += [
-                builder.icmp_signed(">=", least, zero),
-                builder.icmp_signed("<", most, bound),
-                *safe,
-                *safe_too,
-            ]
-        holds = conditions[0]
-        for condition in conditions[1:]:
-            holds = builder.and_(holds, condition)
-        return holds
-
-    def _range(
-        self, reader: PointReader, value: Value
-    ) -> tuple[Register, Register, list[Register]]:
-        """Return the least and the greatest element of a regular tile as i64.
-
-        The last item lists conditions under which they are right: that no lane wraps.
-        """
-        builder, element = reader.builders[0], element_of(value.type)
-        start = reader.read_short(value, (ZERO,) * len(value.shape))
-        assert isinstance(element, DType)
-        least = most = self._frame.convert(builder, element, _I64, start)
-        steps = self._steps(reader, value, element)
-        least, most = _extended(builder, (least, most), steps)
-        if not steps or element.bits == 64:
-            return least, most, []
-        low, high = element.limits
-        return (
-            least,
-            most,
-            [
-                builder.icmp_signed(">=", least, r.number(r.I64, low)),
-                builder.icmp_signed("<=", most, r.number(r.I64, high)),
-            ],
-        )
-
-    def _steps(
-        self, reader: PointReader, value: Value, element: ScalarType
-    ) -> list[tuple[Register, int]]:
-        """Return the steps of a regular tile as i64 and the extents, of the axes along which it moves."""
-        builder, found = reader.builders[0], []
-        for axis, extent in enumerate(value.shape):
-            if self._frame.analysis.step(value, axis) == 0:
-                continue
-            point: Point = tuple(
-                ORIGIN_RUN if other == axis else ZERO for other in range(len(value.shape))
-            )
-            _, step = reader.linear(value, point, axis)
-            if isinstance(step, int):
-                step = r.number(r.I64, step)
-            elif isinstance(element, DType):
-                step = self._frame.convert(builder, element.as_signed(), _I64, step)
-            found.append((step, extent))
-        return found
-
     # ---- loads that a store of the same loop may overwrite
 
     def _find_overlaps(self) -> None:
@@ -416,7 +269,7 @@ class GroupEmitter:
             self._copies[load] = (clash, copy)
 
     def _clash(self, reader: PointReader, load: Operation, store: Operation) -> Register:
-        builder = reader.builders[0]
+        frame, builder = self._frame, reader.builders[0]
         spans, shapes = [], []
         for operation in (load, store):
             pointer = operation.operands[0]
@@ -424,8 +277,8 @@ class GroupEmitter:
             assert isinstance(element, Pointer)
             start = reader.read_short(pointer, (ZERO,) * len(pointer.shape))
             end = builder.add(start, r.number(r.I64, element.element.bytes))
-            steps = self._steps(reader, pointer, element)
-            spans.append(_extended(builder, (start, end), steps))
+            steps = emit_steps(frame, reader, pointer, element)
+            spans.append(extended(builder, (start, end), steps))
             shapes.append((start, [step for step, _ in steps], element.element.bytes))
         (a, b), (c, d) = spans
         overlap = builder.and_(builder.icmp_unsigned("<", a, d), builder.icmp_unsigned("<", c, b))
@@ -578,19 +431,6 @@ def take_over(
             frame.memories[value] = stored
             frame.hand_over(old, value)
             return
-
-
-def _extended(
-    builder: ir.IRBuilder, span: tuple[Register, Register], steps: Sequence[tuple[Register, int]]
-) -> tuple[Register, Register]:
-    """Return a span of i64, extended by steps (i64) that are repeated over extents."""
-    low, high = span
-    for step, extent in steps:
-        zero, last = r.number(r.I64, 0), builder.mul(step, r.number(r.I64, extent - 1))
-        falls = builder.icmp_signed("<", step, zero)
-        low = builder.add(low, builder.select(falls, last, zero))
-        high = builder.add(high, builder.select(falls, zero, last))
-    return low, high
 
 
 def copy_tile(frame: Frame, value: Value, target: Memory) -> None:

@@ -176,14 +176,8 @@ class Kernel:
         Raises:
             ValueError: The arguments take more than 64 KiB.
         """
-        packer = struct.Struct(call.CALL.format + self.format)
-        if packer.size > call.BYTES:
-            raise ValueError(
-                f"arguments of a kernel must take at most {call.BYTES - call.CALL.size} bytes, but those of "
-                f"{self.name} take {packer.size - call.CALL.size}"
-            )
         # Local names, and ``_call`` written out: a launch of a small kernel takes as long as a few look-ups.
-        pack_into, entry, facts = packer.pack_into, self._entry, self._facts_address
+        pack_into, entry, facts = self._packer().pack_into, self._entry, self._facts_address
         state, needed = thread_state, self.scratch_bytes
         updated, lanes = self.updated
         find_private_range = private_memory.find_private_range
@@ -221,6 +215,16 @@ class Kernel:
                 self._fail(status, x, y)
 
         return run
+
+    def _packer(self) -> struct.Struct:
+        """Return what packs the head of a call's table and the arguments behind it."""
+        packer = struct.Struct(call.CALL.format + self.format)
+        if packer.size > call.BYTES:
+            raise ValueError(
+                f"arguments of a kernel must take at most {call.BYTES - call.CALL.size} bytes, but those of "
+                f"{self.name} take {packer.size - call.CALL.size}"
+            )
+        return packer
 
     def run_part(self, arguments: int, first: int, last: int, grid: tuple[int, int, int]) -> int:
         """Run programs ``first`` to before ``last``; return 0 or the status of a failed assert."""

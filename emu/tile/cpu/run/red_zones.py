@@ -224,6 +224,7 @@ define ptr @"{name}"() {{
 {_MARK}
 {_release_check()}
 {_look()}
+{_entry()}
 """
 
 
@@ -432,7 +433,7 @@ out:
 
 
 def _look() -> str:
-    """Return the LLVM IR of the entry points of launches."""
+    """Return the LLVM IR of the function that looks at the zones around what a launch was given."""
     return f"""\
 define internal i64 @look(ptr %table) {{
 entry:
@@ -471,6 +472,12 @@ done:
   %status = select i1 %sum, i64 {DAMAGED}, i64 0
   ret i64 %status
 }}
+"""
+
+
+def _entry() -> str:
+    """Return the LLVM IR of the entry point of launches."""
+    return f"""\
 define internal i64 @entry(ptr %table) {{
 entry:
 {_word("facts_address", "table", call.FACTS)}
