@@ -179,7 +179,9 @@ class Turns:
                 self._sleeping.append(member)
             waits = self._all_wait()
             idle = waits and self._fruitless % len(self._members) == 0
-        if waits and member.owner:  # whoever's turn it is when a round ends: nobody else may publish
+        if (
+            waits and member.owner
+        ):  # whoever's turn it is when a round ends: nobody else may publish
             self.publish()
         if idle:
             time.sleep(_NAP_S)
