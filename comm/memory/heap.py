@@ -322,6 +322,19 @@ class Heap:
                     return heap + start, heap + start + nbytes
         return address, address
 
+    def spans(self) -> list[tuple[int, int]]:
+        """Return the first address of each allocation in the heap of each PE, and the one behind it."""
+        layout = self.segment.layout
+        heaps = self.segment.address + layout.heaps
+        with self.table_lock():
+            entries = [self._table.entries[index] for index in self._table.used()]
+            found = [(int(e["offset"]), int(e["nbytes"])) for e in entries]
+        return [
+            (heaps + pe * layout.stride + offset, heaps + pe * layout.stride + offset + nbytes)
+            for offset, nbytes in found
+            for pe in range(layout.n_pes)
+        ]
+
     def entry(self, index: int) -> tuple[int, tuple[int, ...], np.dtype[np.generic], str, str]:
         """Return (offset, shape, dtype, key, name) of an allocation."""
         entry = self._table.entries[index]
