@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+import emu
 from emu.comm.errors import ArgumentError, SymmetricMemoryError
 from emu.comm.layout import (
     ALLOCATIONS,
@@ -56,6 +57,7 @@ from emu.comm.layout import (
 from emu.comm.memory.segment import Segment
 from emu.comm.memory.table import Table, digest
 from emu.comm.sync import locks
+from emu.kernels.core import shadows
 from emu.kernels.core.dtype_table import BFLOAT16, DTYPES
 
 SLICE_NS = 50_000_000
@@ -280,13 +282,31 @@ class Heap:
         dirty = nbytes if poison else max(0, min(offset + nbytes, high) - offset)
         for pe in members:
             start = layout.heaps + pe * layout.stride + offset
-            if poison:
+            if poison and shadows.are_kept():
+                shadows.fill(self.segment.bytes[start : start + nbytes])
+            elif poison:
                 self.segment.bytes[start : start + nbytes].view(dtype)[...] = poison_value(dtype)
             elif dirty:
                 self.segment.bytes[start : start + dirty] = 0
 
+    def track(self, index: int) -> None:
+        """Where shadows are kept, note that this PE's part of an allocation that was poisoned is unwritten.
+
+        Other PEs may write it at any time; what they write is found by its contents.
+        """
+        if self._poison and shadows.are_kept():
+            entry = self._table.entries[index]
+            site = shadows.caller((os.path.join(os.path.dirname(emu.__file__), ""),))
+            start = self._own_address(int(entry["offset"]))
+            shadows.track(start, int(entry["nbytes"]), site, is_shared=True, is_filled=True)
+
+    def _own_address(self, offset: int) -> int:
+        layout = self.segment.layout
+        return self.segment.address + layout.heaps + self._pe * layout.stride + offset
+
     def release(self, index: int) -> None:
         """Count one member's ``free``; the last one gives the memory back."""
+        shadows.forget(self._own_address(int(self._table.entries[index]["offset"])))
         with self.table_lock():
             entry = self._table.entries[index]
             members = self._members(int(entry["group"]))
