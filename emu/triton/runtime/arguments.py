@@ -53,10 +53,13 @@ tensors: set[type] = set()
 # Torch's, once torch is loaded: switches its function modes off.
 guard: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
 
+# Torch's, once torch is loaded: the number of function modes that are on.
+has_torch_modes: Callable[[], object] = bool
+
 
 def load_torch() -> ModuleType | None:
     """Read torch's classes and dtypes if torch is loaded; return it, or None. Never import it."""
-    global guard
+    global guard, has_torch_modes
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "Tensor") or not hasattr(torch, "nn"):
         return None
@@ -66,6 +69,7 @@ def load_torch() -> ModuleType | None:
             if isinstance(dtype, torch.dtype):
                 DTYPES[dtype] = short
         guard = torch._C.DisableTorchFunction
+        has_torch_modes = torch._C._len_torch_function_stack
         tensors.update((torch.Tensor, torch.nn.Parameter))
     return torch
 
@@ -163,6 +167,11 @@ _word_at = ctypes.c_size_t.from_address
 def _array(value: NDArray[Any]) -> tuple[Key, Packed]:
     key = value.dtype if value.flags.writeable else (value.dtype, "read-only")
     return key, _word_at(id(value) + _DATA).value
+
+
+def address_of(array: NDArray[Any]) -> int:
+    """Return the address of an array's first element."""
+    return _word_at(id(array) + _DATA).value
 
 
 _PLAIN: dict[type, Callable[[Any], tuple[Key, Packed]]] = {

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +23,7 @@ from emu.triton.runtime.arguments import Packed
 from emu.triton.runtime.backends import Launch
 from emu.triton.runtime.errors import BadAccess, OutOfBoundsError
 from emu.triton.runtime.places import chain_of, lane_text, places
-from emu.triton.runtime.storages import END, Storage, find_storage, live_storages, merged
+from emu.triton.runtime.storages import END, Storage, find_extents, live_storages, merged
 
 _RECORDS = {"bounds": 16, "bounds:all": 4096}
 
@@ -58,13 +57,10 @@ class BoundsChecker:
         self._needs_table = any(a.argument is None for a in accesses)
         self._count = len(arguments) + more
         # What a launch does is written out for the frequent case: it takes longer than a small kernel does.
-        self._pointers = [
-            (2 * n, str(name), path)
-            for n, (_, is_pointer, (name, *path)) in enumerate(arguments)
-            if is_pointer
-        ]
-        self._any_address = [0, END] * self._count
-        self._pack = struct.Struct(f"{2 * self._count}q").pack_into
+        self._pointers = {
+            BOUNDS + 2 * n: path for n, (_, is_pointer, path) in enumerate(arguments) if is_pointer
+        }
+        self._fill = _make_fill(self._pointers)
         self._idle: list[_Facts] = []
 
     def launch(
@@ -84,55 +80,34 @@ class BoundsChecker:
             OutOfBoundsError: An address was outside.
         """
         x, y, z, values = call
-        words = self._any_address.copy()
-        if given is not None:
-            self._fill(words, given)
         try:
             facts = self._idle.pop()
         except IndexError:
             facts = _Facts(self._count, _RECORDS[self._mode])
-        self._pack(facts.memory, 8 * BOUNDS, *words)
+        memory = facts.memory
+        if given is None:
+            for at in self._pointers:
+                memory[at], memory[at + 1] = 0, END
+        elif kinds.tensors and kinds.has_torch_modes():
+            with kinds.guard():
+                self._fill(memory, given)
+        else:
+            self._fill(memory, given)
         if self._needs_table:
-            facts.set_table(
-                [*live_storages(), *(s for s in self._storages(words) if s is not None)]
-            )
+            facts.set_table([*live_storages(), *(s for s in facts.storages() if s is not None)])
         failure: Exception | None = None
         try:
             launch(x, y, z, (*values, facts.address))
         except Exception as error:
-            if not facts.memory[HITS] or self._mode != "bounds":
+            if not memory[HITS] or self._mode != "bounds":
                 raise
             failure = error  # the assertion that stopped the kernel: the report says more
-        if facts.memory[HITS]:
+        if memory[HITS]:
             del failure
             tensors = [value_of(given, argument) for argument in self._arguments]
-            report = _Report(
-                self._kernel, self._arguments, tensors, self._storages(words), (x, y, z)
-            )
+            report = _Report(self._kernel, self._arguments, tensors, facts.storages(), (x, y, z))
             raise self._error(facts, report) from None
         self._idle.append(facts)
-
-    def _fill(self, words: list[int], given: Mapping[str, object]) -> None:
-        """Write the bounds of each pointer's memory; of one that is not known any address is taken."""
-        tensors = kinds.tensors
-        for at, name, path in self._pointers:
-            value: Any = given[name]
-            for step in path:
-                value = getattr(value, step) if isinstance(step, str) else value[step]
-            kind: type = value.__class__
-            if kind in tensors:
-                storage = value.untyped_storage()
-                words[at] = start = storage.data_ptr()
-                words[at + 1] = start + storage.nbytes()
-                continue
-            found = find_storage(value)
-            if found is not None:
-                words[at], words[at + 1] = found.start, found.end
-
-    def _storages(self, words: Sequence[int]) -> list[Storage | None]:
-        """Return the storages that the words are of; None for arguments whose memory is not known."""
-        pairs = zip(words[::2], words[1::2], strict=True)
-        return [None if end == END else Storage(start, end) for start, end in pairs]
 
     def _error(self, facts: _Facts, report: _Report) -> OutOfBoundsError:
         found: dict[int, BadAccess] = {}
@@ -144,6 +119,37 @@ class BoundsChecker:
                 access = self._accesses[number]
                 found[number] = report.describe(access, (x, y, z), lane, address)
         return OutOfBoundsError(tuple(found.values()), facts.memory[HITS])
+
+
+_FILL = """
+    value = given{path}
+    if value.__class__ in tensors:
+        storage = value.untyped_storage()
+        memory[{at}] = start = storage.data_ptr()
+        memory[{at} + 1] = start + len(storage)
+    else:
+        memory[{at}], memory[{at} + 1] = find_extents(value)
+"""
+
+
+def _make_fill(
+    pointers: Mapping[int, Sequence[int | str]],
+) -> Callable[[memoryview[int], Mapping[str, object]], None]:
+    """Return a function that writes the bounds of each pointer's memory; of one that is not known any address is taken.
+
+    Its text is made for the kernel: a loop over the pointers takes half as long again.
+
+    Args:
+        pointers: Path of each pointer in the arguments by name, by its word.
+    """
+    text = "def fill(memory, given):\n    pass"
+    for at, (name, *path) in pointers.items():
+        steps = "".join(f".{step}" if isinstance(step, str) else f"[{step}]" for step in path)
+        text += _FILL.format(path=f"[{name!r}]{steps}", at=at)
+    space: dict[str, Any] = {"tensors": kinds.tensors, "find_extents": find_extents}
+    exec(text, space)  # noqa: S102 - from names of parameters
+    fill: Callable[[memoryview[int], Mapping[str, object]], None] = space["fill"]
+    return fill
 
 
 class _Facts:
@@ -158,6 +164,7 @@ class _Facts:
         self._first = BOUNDS + 2 * arguments
         self._words = np.zeros(self._first + RECORD_WORDS * records, np.int64)
         self._words[CAPACITY] = records
+        self._words[BOUNDS + 1 : self._first : 2] = END
         self._table = np.zeros(0, np.int64)
         self.memory: memoryview[int] = self._words.data
         self.address = int(self._words.__array_interface__["data"][0])
@@ -169,6 +176,11 @@ class _Facts:
         self._table = np.full((1 << steps, 2), END, np.int64)
         self._table[: len(entries)] = [(s.start, s.end) for s in entries]
         self._words[TABLE], self._words[TABLE_STEPS] = self._table.ctypes.data, steps
+
+    def storages(self) -> list[Storage | None]:
+        """Return the memory of each argument; None where it is not known."""
+        pairs = self._words[BOUNDS : self._first].reshape(-1, 2).tolist()
+        return [None if end == END else Storage(start, end) for start, end in pairs]
 
     def records(self) -> list[tuple[int, ...]]:
         """Return number, program x, y, z, lane and address of each record."""

@@ -182,7 +182,8 @@ class JITFunction(JITCallable, KernelInterface[T]):
     ) -> CompiledKernel:
         """Launch with the option ``check``."""
         check = options.check_of(given["check"], self.check)
-        plain = {name: value for name, value in given.items() if name != "check"}
+        plain = given.copy()
+        del plain["check"]
         launch = self._launch if check is None else self._launcher_of(check)
         return launch(grid, **bound, **plain)
 
@@ -190,6 +191,10 @@ class JITFunction(JITCallable, KernelInterface[T]):
         """Return the launcher of kernels with checks if they are wanted, else that of kernels without."""
         if self.check is None and knobs.runtime.check is None:
             return self._launch
+        wanted = knobs.runtime.check if self.check is None else self.check
+        found = self._checked_launchers.get(wanted) if isinstance(wanted, str) else None
+        if found is not None:  # as in all launches but the first
+            return found
         check = options.check_of(None, self.check)
         return self._launch if check is None else self._launcher_of(check)
 

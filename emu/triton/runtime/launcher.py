@@ -84,6 +84,8 @@ _ANNOTATED = """\
 """
 _BODY = """\
 def launcher({parameters}):
+    if _emu_options and "check" in _emu_options and not _emu_rest:
+        return _emu_checked(_emu_grid, {{{bound}}}, _emu_options)
     _emu_active = None
     if _emu_modes() or not _emu_tensors:
         _emu_active = _emu_guard()
@@ -114,8 +116,6 @@ def launcher({parameters}):
         if _emu_knobs.runtime.debug:
             _emu_key = _emu_key, "debug"
     if _emu_options:
-        if "check" in _emu_options:
-            return _emu_checked(_emu_grid, {{{bound}}}, _emu_options)
         _emu_key = _emu_key, (*_emu_options.items(),)
     try:
         _emu_kernel = _emu_table.get(_emu_key)
@@ -296,7 +296,9 @@ def _text(params: Sequence[KernelParam], has_checks: bool, with_arguments: bool)
         given=f", {{{bound}}}" if with_arguments or has_checks else "",
     )
     if has_checks:  # the option is in the key, so that it need not be looked for
-        text = text.replace('if "check" in _emu_options:', "if False:")
+        text = text.replace(
+            'if _emu_options and "check" in _emu_options and not _emu_rest:', "if False:"
+        )
     return text
 
 

@@ -39,6 +39,21 @@ class Storage:
     end: int
 
 
+def find_extents(value: Any) -> tuple[int, int]:
+    """Return the first address of an argument's storage and the one behind it; 0 and ``END`` if they are not known."""
+    owner = value
+    while (
+        owner.__class__ is np.ndarray
+    ):  # as in most launches without torch: no look at what holds it
+        base = owner.base
+        if base is None and owner.flags.forc:
+            start = arguments.address_of(owner)
+            return start, start + owner.nbytes
+        owner = base
+    found = find_storage(value)
+    return (0, END) if found is None else (found.start, found.end)
+
+
 def find_storage(value: Any) -> Storage | None:
     """Return the storage of an argument of a launch; None if only its address is known."""
     if type(value) in arguments.tensors:  # nothing else is as frequent
