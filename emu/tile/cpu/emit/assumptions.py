@@ -99,8 +99,11 @@ class Assumptions:
         least = most = self._frame.convert(builder, element, _I64, start)
         steps = emit_steps(self._frame, reader, value, element)
         least, most = extended(builder, (least, most), steps)
-        if not steps or element.bits == 64:
+        if not steps:
             return least, most, []
+        if element.bits == 64:  # the sums themselves might wrap around; tiles have at most 2**20 elements
+            moved = (is_within(builder, step, 1 << 40) for step, _ in steps)
+            return least, most, [is_within(builder, start, 1 << 62), *moved]
         low, high = element.limits
         return (
             least,
@@ -169,6 +172,12 @@ class Assumptions:
             elif operation.code is not Code.LOAD:
                 waiting += [v for v in reversed(operation.operands) if v not in seen]
                 seen.update(operation.operands)
+
+
+def is_within(builder: ir.IRBuilder, number: Register, limit: int) -> Register:
+    """Emit and return whether an i64 is at least ``-limit`` and less than ``limit`` (i1)."""
+    moved = builder.add(number, r.number(r.I64, limit))
+    return builder.icmp_unsigned("<", moved, r.number(r.I64, 2 * limit))
 
 
 def emit_steps(

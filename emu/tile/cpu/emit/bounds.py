@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from emu.tile import ops
+from emu.tile.cpu.emit.assumptions import is_within
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.loop_nest import RUN
 from emu.tile.cpu.emit.point_reader import ZERO, PointReader
@@ -134,6 +135,9 @@ def emit_end(frame: Frame, bound: Bound, extent: int) -> Register:
     end = builder.select(builder.icmp_signed("<", end, least), least, end)
     end = builder.select(builder.icmp_signed(">", end, all_lanes), all_lanes, end)
     # Where the range wraps its last lanes may be within the bound again.
+    if element.bits == 64:
+        near = builder.and_(is_within(builder, start, 1 << 61), is_within(builder, most, 1 << 61))
+        return builder.select(near, end, all_lanes)
     last = builder.add(start, r.number(r.I64, extent - 1))
     greatest = r.number(r.I64, (1 << (element.bits - 1)) - 1)
     wraps = builder.icmp_signed(">", last, greatest)
