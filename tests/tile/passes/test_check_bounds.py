@@ -62,5 +62,3 @@ def test_trusted_operations_are_left_alone() -> None:
     module, found = _kernel()
     _, accesses = check_bounds(module, trusted=frozenset(found.values()))
     assert sorted(a.verb for a in accesses) == ["atomic", "store", "store"]
-
-

@@ -155,5 +155,3 @@ def test_all_that_is_added_is_known_and_stops_say_why() -> None:
     messages = [o.attributes["message"] for o in operations if o.code is Code.ASSERT]
     assert messages == [MESSAGE]
     assert all(o.code in ops.MEMORY for o in checked.added)
-
-

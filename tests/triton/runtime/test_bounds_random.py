@@ -55,11 +55,17 @@ def _run(kernel: Any, grid: Any, launch: Launch, how: str, **options: Any) -> An
 
 
 def _as_bad(access: Any) -> Bad:
-    masked = "its mask is true" in access.text
+    source = linecache.getline(access.file, access.line)
+    # The mask of a block is the language's own, and gone where the whole block is inside its shape.
+    masked = _is_block(source) or "its mask is true" in access.text
     return Bad(
         *(access.line, access.verb, access.program, access.lane, access.address),
         *(access.argument, masked),
     )
+
+
+def _is_block(line: str) -> bool:
+    return ".load([" in line or ".store([" in line
 
 
 def _contents(launch: Launch) -> list[list[int]]:

@@ -101,7 +101,9 @@ class Assumptions:
         least, most = extended(builder, (least, most), steps)
         if not steps:
             return least, most, []
-        if element.bits == 64:  # the sums themselves might wrap around; tiles have at most 2**20 elements
+        if (
+            element.bits == 64
+        ):  # the sums themselves might wrap around; tiles have at most 2**20 elements
             moved = (is_within(builder, step, 1 << 40) for step, _ in steps)
             return least, most, [is_within(builder, start, 1 << 62), *moved]
         low, high = element.limits

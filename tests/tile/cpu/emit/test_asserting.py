@@ -68,7 +68,5 @@ def test_the_first_in_row_major_order_counts_whatever_the_walk() -> None:
     condition[0, 49] = condition[1, 0] = condition[2, 3] = False
     shown = np.arange(150, dtype=np.int64).reshape(3, 50)
     for order in ("C", "F"):
-        native = _launch(
-            np.asarray(condition, order=order), shown, scalar=False, with_store=False
-        )
+        native = _launch(np.asarray(condition, order=order), shown, scalar=False, with_store=False)
         assert (native.index, native.count, native.values) == ((0, 49), 3, {"x": 49})
