@@ -183,6 +183,8 @@ class Program:
         self.block = int(r.choice([1, 8, 16, 32]))
         self.rows, self.columns = int(r.choice([2, 4])), int(r.choice([4, 8]))
         self.in_place = bool(r.random() < 0.3)
+        # One value for all stores of a program: without a barrier those of different lanes have no order.
+        self.value = str(r.choice(["2.0", "(lin & 1).to(tl.float32)"]))
         self.lines: list[str] = []
         self.unknown: set[int] = set()
         self.names = 0
@@ -309,9 +311,8 @@ class Program:
     def touch(self, pointer: str, mask: str | None, shape: str, depth: int, store: bool) -> None:
         """Put a load or a store."""
         if store:
-            value = self.pick("2.0", "(lin & 1).to(tl.float32)")
             given = "" if mask is None else f", mask={mask}"
-            self.put(f"tl.store({pointer}, {value}{given})", depth)
+            self.put(f"tl.store({pointer}, {self.value}{given})", depth)
             return
         given = "" if mask is None else f", mask={mask}" + self.pick("", ", other=0.0")
         name = self.name()
@@ -415,8 +416,8 @@ class Program:
         if not store:
             self.put(f"acc += tl.sum({name}.load({at}).to(tl.float32))", depth)
             return
-        lane = f"(r + tl.arange(0, {columns})[None, :]) & 1"
-        self.put(f"{name}.store({at}, ({lane}).to(tl.float32).to(tl.{element}))", depth)
+        zeros = f"((r + tl.arange(0, {columns})[None, :]) * 0).to(tl.float32)"
+        self.put(f"{name}.store({at}, ({zeros} + {self.value}).to(tl.{element}))", depth)
 
     def _block_pointer(self, depth: int) -> None:
         base, _ = self.tensor(False)
