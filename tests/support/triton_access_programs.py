@@ -32,7 +32,6 @@ class Arena:
         self.start = ctypes.addressof(ctypes.c_uint8.from_buffer(self._memory))
         self._next = GAP
         self._spans: list[tuple[int, int]] = []
-        self._held: list[Any] = []
 
     def take(self, nbytes: int) -> np.ndarray[Any, Any]:
         """Return the bytes of a new storage, whose array has no base of its own that is longer."""
@@ -526,6 +525,7 @@ class Launch:
         arena: What the tensors lie in.
         values: Arguments of the kernel by name.
         tensors: Tensors by the name that reports use.
+        memory: The same and what else the kernel may reach, as ``model`` has them.
         model: Model of all memory.
         modelled: Arguments of the kernel's text.
     """
@@ -533,6 +533,7 @@ class Launch:
     arena: Arena
     values: dict[str, Any]
     tensors: dict[str, Tensor]
+    memory: list[Tensor]
     model: Model
     modelled: dict[str, Any]
 
@@ -577,10 +578,7 @@ def make_launch(program: Program, random: Any) -> Launch:
     }
     modelled["pair"] = modelled.pop("pair[0]"), modelled.pop("pair[1]")
     modelled |= {name: Number(np.int32(v)) for name, v in numbers.items()}
-    launch = Launch(arena, values, tensors, model, modelled | constants)
-    launch.arena._held.append(targets)  # what the table points to
-    launch.real = known  # type: ignore[attr-defined]
-    return launch
+    return Launch(arena, values, tensors, known, model, modelled | constants)
 
 
 def _array(arena: Arena, contents: np.ndarray[Any, Any]) -> Tensor:

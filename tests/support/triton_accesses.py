@@ -34,6 +34,13 @@ DTYPES: dict[str, Any] = {
 """Types in memory by their name in the language."""
 
 
+Contents = list[list[int]]
+"""Bytes of each storage."""
+
+States = dict[tuple[int, int, int], tuple[Contents, list[Contents]]]
+"""Of each program what memory held before it, and after each of its stores."""
+
+
 @dataclass(frozen=True)
 class Bad:
     """A tile of which a lane is outside: its first one.
@@ -73,9 +80,9 @@ class Model:
     storages: list[np.ndarray[Any, Any]]
     extents: dict[str, tuple[int, int]]
     bad: list[Bad] = field(default_factory=list)
-    states: list[list[list[int]]] = field(default_factory=list)
+    states: list[Contents] = field(default_factory=list)
 
-    def contents(self) -> list[list[int]]:
+    def contents(self) -> Contents:
         """Return the bytes of each storage."""
         return [s.tolist() for s in self.storages]
 
@@ -385,7 +392,7 @@ class _BlockPointer(_Block):
 
 def execute(
     text: str, filename: str, model: Model, grid: tuple[int, int, int], arguments: dict[str, Any]
-) -> dict[tuple[int, int, int], tuple[list[list[int]], list[list[list[int]]]]]:
+) -> States:
     """Run a kernel on a model of memory; return each program's first state, and the states after its stores.
 
     Args:
