@@ -41,11 +41,10 @@ class Storage:
 
 def find_extents(value: Any) -> tuple[int, int]:
     """Return the first address of an argument's storage and the one behind it; 0 and ``END`` if they are not known."""
-    owner = value
-    while (
-        owner.__class__ is np.ndarray
-    ):  # as in most launches without torch: no look at what holds it
-        base = owner.base
+    owner: Any = value
+    # As in most launches without torch: no look at what holds the memory.
+    while owner.__class__ is np.ndarray:
+        base: Any = owner.base
         if base is None and owner.flags.forc:
             start = arguments.address_of(owner)
             return start, start + owner.nbytes
