@@ -322,6 +322,20 @@ class Heap:
                     return heap + start, heap + start + nbytes
         return address, address
 
+    def spans(self) -> list[tuple[int, int, str]]:
+        """Return address, bytes and description of each array on each member, for reports.
+
+        The table is read without its lock: who reports may have been interrupted while holding it.
+        """
+        layout, found = self.segment.layout, []
+        for index in self._table.used():
+            entry = self._table.entries[index]
+            for pe in self._members(int(entry["group"])):
+                start = self.segment.address + layout.heaps + pe * layout.stride
+                text = f"symmetric array {self._table.label(index)} of PE {pe}"
+                found.append((start + int(entry["offset"]), int(entry["nbytes"]), text))
+        return found
+
     def entry(self, index: int) -> tuple[int, tuple[int, ...], np.dtype[np.generic], str, str]:
         """Return (offset, shape, dtype, key, name) of an allocation."""
         entry = self._table.entries[index]

@@ -376,8 +376,11 @@ class GroupEmitter:
 
     def _body(self, reader: PointReader, point: Point, count: int | None) -> None:
         reductions = iter(self._reductions)
+        function = self._frame.function
+        before = function.location
         for operation in self._group.operations:
             code = operation.code
+            function.locate(operation.location)
             if code is Code.STORE:
                 reader.store(operation, point)
             elif code is Code.REDUCE:
@@ -390,6 +393,7 @@ class GroupEmitter:
                 emit_atomic(self._frame, reader, operation, point, self._lone)
             else:  # in program order, so that a long chain is no deep recursion
                 reader.read_short(operation.result, point)
+        function.location = before
         for value in self._group.materialized:
             register = reader.read(value, point)
             reader.store_to(self._frame.memories[value], point, element_of(value.type), register)
