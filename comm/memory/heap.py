@@ -340,7 +340,7 @@ class Heap:
                     return heap + start, heap + start + nbytes
         return address, address
 
-    def spans(self) -> list[tuple[int, int, str]]:
+    def describe_spans(self) -> list[tuple[int, int, str]]:
         """Return address, bytes and description of each array on each member, for reports.
 
         The table is read without its lock: who reports may have been interrupted while holding it.

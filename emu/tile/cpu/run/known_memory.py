@@ -84,7 +84,7 @@ def _symmetric(arguments: Mapping[int, str]) -> Iterator[Block]:
     world = None if worlds is None else worlds.current()
     if world is None:
         return
-    for start, nbytes, text in world.heap.spans():
+    for start, nbytes, text in world.heap.describe_spans():
         yield Block(start, start + nbytes, arguments.get(start, text), "symmetric memory", rank=-1)
 
 
