@@ -15,15 +15,11 @@ from llvmlite import ir
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.point_reader import ZERO, Coordinate, Point, PointReader
 from emu.tile.cpu.numeric import vector_builder as r
+from emu.tile.cpu.plan.analysis import vector_axis
 from emu.tile.llvm import Register
 
 RUN = 32
 """Lanes of a full run. The bits of sums depend on it: another number is another order of addition."""
-
-
-def vector_axis(shape: tuple[int, ...]) -> int:
-    """Return the axis that is walked in runs."""
-    return max((axis for axis, n in enumerate(shape) if n != 1), default=len(shape) - 1)
 
 
 @dataclass(slots=True)
