@@ -23,7 +23,7 @@ from emu.tile.cpu.emit.atomic import emit_atomic
 from emu.tile.cpu.emit.bounds import TailAnalysis, candidates, emit_end
 from emu.tile.cpu.emit.combining import Reduction
 from emu.tile.cpu.emit.frame import Frame
-from emu.tile.cpu.emit.lone_updates import LoneUpdates, can_be_alone
+from emu.tile.cpu.emit.lone_updates import LoneUpdates, can_be_alone, emit_prefetches
 from emu.tile.cpu.emit.loop_nest import RUN, LoopNest
 from emu.tile.cpu.emit.memory import Memory, Stride, dense_strides
 from emu.tile.cpu.emit.overlaps import Overlaps
@@ -54,7 +54,7 @@ class GroupEmitter:
         self._frame = frame
         self._group = group
         self._schedule = schedule
-        self._lone: LoneUpdates | None = None  # while the loop without locks is emitted
+        self._alone: dict[str, bool] = {}  # how atomic operations are emitted
         kept = [v.owner for v in group.materialized if v.owner is not None]
         self._own = {*group.operations, *kept}
         self._axis = vector_axis(group.shape)
@@ -94,13 +94,12 @@ class GroupEmitter:
         return self._group.is_serial and not waits and can_be_alone(self._group.operations[0])
 
     def _update_alone(self) -> None:
-        lone = LoneUpdates(self._frame)
-
-        def alone() -> None:
-            self._lone = lone
+        def alone(masked: bool) -> None:
+            self._alone = {"alone": True, "masked": masked}
             self._nest((), (), None)
-            self._lone = None
+            self._alone = {}
 
+        lone = LoneUpdates(self._frame, self._group.operations[0])
         lone.emit(alone, lambda: self._nest((), (), None))
 
     def failures(self) -> dict[Operation, FailedLanes]:
@@ -336,7 +335,10 @@ class GroupEmitter:
         stop = None
         if bound is not None:
             stop = emit_end(self._frame, bound, group.shape[self._axis])
-        nest = LoopNest(self._frame, group.shape, reader, group.is_serial, stop)
+        ahead = None
+        if self._alone:
+            ahead = emit_prefetches(self._frame, group.operations[0])
+        nest = LoopNest(self._frame, group.shape, reader, group.is_serial, stop, ahead)
         nest.emit(self._body, begin, end, self._beyond)
 
     def _body(self, reader: PointReader, point: Point, count: int | None) -> None:
@@ -352,7 +354,7 @@ class GroupEmitter:
             elif code is Code.ASSERT:
                 self._failed[operation].at(reader, point)
             elif code in ops.ATOMIC:
-                emit_atomic(self._frame, reader, operation, point, self._lone)
+                emit_atomic(self._frame, reader, operation, point, **self._alone)
             else:  # in program order, so that a long chain is no deep recursion
                 reader.read_short(operation.result, point)
         for value in self._group.materialized:
