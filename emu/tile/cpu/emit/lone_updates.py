@@ -167,7 +167,7 @@ class LoneUpdates:
         frame, given = self._frame, self._operation.operands[2:]
         if not given:
             return self._look_at([])[0], None
-        assumed = Assumptions(frame, Group(given[0].shape, False, [self._operation]), ())
+        assumed = Assumptions(frame, Group(given[0].shape, False, [self._operation]), frozenset())
         holds = assumed.emit_holds() if assumed.make_true(given[0]) else None
         if holds is None:
             private, on = self._look_at(given)
