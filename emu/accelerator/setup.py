@@ -22,6 +22,7 @@ from emu.accelerator import (
     custom_operators,
     device_tags,
     distributed,
+    division,
     dlpack,
     dtensor,
     generator,
@@ -79,6 +80,7 @@ def set_up() -> None:
     poison.install()
     tracing.install()
     autocast_fp32.install()
+    division.install()
     dtensor.install()
     wrappers.install(device_tags.resolve, device_tags.set_tag)
     _cover_backward()

@@ -1,6 +1,7 @@
 """Run Triton's own test suite on emu.triton.
 
-    python tests/conformance/triton CHECKOUT [--only TEXT] [--sample N] [--interpret] [--reference] [--jobs N]
+    python tests/conformance/triton CHECKOUT [--only TEXT] [--sample N] [--interpret] [--reference]
+        [--device cuda|cpu] [--capability M.N] [--jobs N]
 
 ``CHECKOUT`` is a checkout of Triton, of any day; its Python package may be there, and is not used. Each file of
 ``python/test/unit`` that has a meaning without a GPU runs under ``emu run -m pytest``, its tests dealt out to
@@ -70,6 +71,7 @@ class Settings:
         sample: Run one in so many tests of each function.
         timeout: Seconds of one test.
         jobs: Processes.
+        device: What the suite gets as ``--device``.
     """
 
     root: Path
@@ -77,6 +79,7 @@ class Settings:
     sample: int
     timeout: int
     jobs: int
+    device: str
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ def _pytest(name: str, environment: dict[str, str], settings: Settings) -> tuple
         "pytest",
         "-q",
         "--device",
-        "cpu",
+        settings.device,
     ]
     command += ["-p", "plugin", "-p", "no:cacheprovider", "-p", "no:xdist"]
     command += [
@@ -226,6 +229,17 @@ def main() -> int:
     parser.add_argument("--reference", action="store_true", help="on the reference back end")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument("--timeout", type=int, default=180, help="seconds of a test (default: 180)")
+    parser.add_argument(
+        "--device",
+        choices=("cuda", "cpu"),
+        default="cuda",
+        help="where tensors are: on the emulated GPU, as on a machine that has one (default), or in host memory",
+    )
+    parser.add_argument(
+        "--capability",
+        metavar="M.N",
+        help="compute capability of the emulated GPU (default: 8.0): tests choose by it what they expect",
+    )
     parser.add_argument("--out", type=Path, help="write the outcomes, as JSON")
     parser.add_argument("--before", type=Path, help="compare with what --out wrote before")
     options = parser.parse_args()
@@ -234,10 +248,17 @@ def main() -> int:
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     if options.interpret:
         environment["TRITON_INTERPRET"] = "1"
+    if options.capability:
+        environment["EMU_CUDA_CAPABILITY"] = options.capability
     if options.reference:
         environment["EMU_TRITON_BACKEND"] = "reference"
     settings = Settings(
-        options.checkout / "python", environment, options.sample, options.timeout, options.jobs
+        options.checkout / "python",
+        environment,
+        options.sample,
+        options.timeout,
+        options.jobs,
+        options.device,
     )
     verdicts: dict[str, Verdict] = {}
     for name in FILES:
