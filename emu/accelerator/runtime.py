@@ -339,8 +339,13 @@ class DeviceProperties:
 
 
 def _facts(kind: str) -> Namespace:
+    def index(device: object) -> int:
+        # Torch takes the current device for whatever names none, such as a tuple.
+        is_name = isinstance(device, int | str | torch.device)
+        return index_of(kind, device if is_name else None)
+
     def get_device_name(device: DeviceLike | None = None) -> str:
-        return f"emu {kind}:{index_of(kind, device)}"
+        return f"emu {kind}:{index(device)}"
 
     def get_device_properties(device: DeviceLike | None = None) -> DeviceProperties:
         return DeviceProperties(get_device_name(device), *capability())
@@ -362,9 +367,7 @@ def _facts(kind: str) -> Namespace:
     return {
         "get_device_name": get_device_name,
         "get_device_properties": get_device_properties,
-        "get_device_capability": lambda device=None: (
-            capability() if index_of(kind, device) >= 0 else None
-        ),
+        "get_device_capability": lambda device=None: capability() if index(device) >= 0 else None,
         "is_bf16_supported": lambda including_emulation=True: True,
         "is_tf32_supported": lambda: True,
         "_sleep": lambda cycles: None,

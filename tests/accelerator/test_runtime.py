@@ -20,6 +20,7 @@ def facts():
         assert found.total_memory == module.mem_get_info()[1]
         assert found.multi_processor_count > 0
         refused(lambda m=module: m.get_device_properties(9), RuntimeError, "invalid device ordinal")
+    assert torch.cuda.get_device_capability((0, 1, 2)) == (8, 0)  # torch takes the current device
     assert torch.cuda.is_bf16_supported()
     assert torch.device(1) == torch.device("cuda", 1)
 

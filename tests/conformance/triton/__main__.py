@@ -6,7 +6,8 @@
 ``CHECKOUT`` is a checkout of Triton, of any day; its Python package may be there, and is not used. Each file of
 ``python/test/unit`` that has a meaning without a GPU runs under ``emu run -m pytest``, its tests dealt out to
 ``--jobs`` processes. A test that kills its process is counted as a crash, one that takes longer than ``--timeout``
-as a hang, and the others of its process are run again without it. Prints a line per file, then how often each
+as a hang, and the others of its process are run again without it. A test that needs Triton's own compiler or tools, or
+reads MLIR once its kernels are compiled, is counted as absent. Prints a line per file, then how often each
 kind of failure was met, with one test that has it. ``--out`` writes each test's outcome, and ``--before`` names
 the tests whose outcome differs from that of such a file.
 """
@@ -58,7 +59,8 @@ FILES = (
 )
 """Those that test the language and the runtime. The others read MLIR, PTX or SASS, or drive one GPU."""
 
-ENDED = ("passed", "failed", "skipped", "crash", "hang")
+ENDED = ("passed", "failed", "skipped", "absent", "crash", "hang")
+NOT_RUN = ("skipped", "absent")
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,7 @@ def kind_of(why: str) -> str:
 
 def _print_file(name: str, verdicts: dict[str, Verdict], seconds: float) -> None:
     counts = Counter(verdict.outcome for verdict in verdicts.values())
-    run = sum(counts.values()) - counts["skipped"]
+    run = sum(counts.values()) - sum(counts[kind] for kind in NOT_RUN)
     others = ", ".join(f"{counts[kind]} {kind}" for kind in ENDED[1:] if counts[kind])
     print(
         f"{name}: {counts['passed']} of {run} pass; {others or 'all'}; {seconds:.0f} s", flush=True
@@ -204,7 +206,7 @@ def _print_file(name: str, verdicts: dict[str, Verdict], seconds: float) -> None
 def _print_kinds(verdicts: dict[str, Verdict]) -> None:
     kinds: dict[str, list[str]] = {}
     for test, verdict in verdicts.items():
-        if verdict.outcome not in ("passed", "skipped"):
+        if verdict.outcome not in ("passed", *NOT_RUN):
             kinds.setdefault(kind_of(verdict.why), []).append(test)
     for kind, tests in sorted(kinds.items(), key=lambda pair: -len(pair[1])):
         print(f"{len(tests):6d}  {kind}\n        {tests[0]}")
@@ -273,7 +275,7 @@ def main() -> int:
     if options.out:
         text = json.dumps({test: vars(verdict) for test, verdict in verdicts.items()}, indent=0)
         options.out.write_text(text, encoding="utf-8")
-    return int(any(v.outcome not in ("passed", "skipped") for v in verdicts.values()))
+    return int(any(v.outcome not in ("passed", *NOT_RUN) for v in verdicts.values()))
 
 
 if __name__ == "__main__":
