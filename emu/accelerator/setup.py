@@ -19,6 +19,7 @@ from emu.accelerator import (
     autocast,
     autocast_fp32,
     batch_norm,
+    cuda_dtypes,
     custom_operators,
     device_tags,
     distributed,
@@ -81,6 +82,7 @@ def set_up() -> None:
     tracing.install()
     autocast_fp32.install()
     division.install()
+    cuda_dtypes.install()
     dtensor.install()
     wrappers.install(device_tags.resolve, device_tags.set_tag)
     _cover_backward()

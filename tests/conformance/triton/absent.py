@@ -7,6 +7,7 @@ module, or that reads MLIR, ends as skipped with a reason that begins with :data
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import ModuleSpec
@@ -35,7 +36,7 @@ _ATTRIBUTES = {
 
 
 class Absent:
-    """Something of an absent module; its use skips the test."""
+    """Something of an absent module; its use skips the test that is running, and gives more of it where none is."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -46,11 +47,20 @@ class Absent:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # pytest looks for some
             raise AttributeError(name)
-        return skip(self._name)
+        return self._use(f"{self._name}.{name}")
 
     def __call__(self, *_: object, **__: object) -> Any:
         """Skip the test."""
-        return skip(self._name)
+        return self._use(f"{self._name}()")
+
+    def __getitem__(self, index: object) -> Any:
+        """Skip the test."""
+        return self._use(f"{self._name}[{index}]")
+
+    def _use(self, result: str) -> Any:
+        if "PYTEST_CURRENT_TEST" in os.environ:
+            skip(self._name)
+        return Absent(result)  # a decorator of a file that is collected, say
 
 
 class _Module(ModuleType):
@@ -83,9 +93,9 @@ class Finder:
             vars(module).update(_FILECHECK)
 
 
-def skip(name: str) -> Any:
-    """Skip the running test; raise as an unknown name would where none is running."""
-    pytest.skip(f"{ABSENT}needs {name}", allow_module_level=True)
+def skip(name: str) -> None:
+    """Skip the running test."""
+    pytest.skip(f"{ABSENT}needs {name}")
 
 
 def install() -> None:
