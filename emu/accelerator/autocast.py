@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.amp import autocast_mode
 
+from emu.accelerator.annotations import TorchFunction
 from emu.accelerator.patches import replace
 from emu.accelerator.state import TYPES
 
@@ -22,7 +23,8 @@ _REASON = "C++ decides autocast by the kind of memory"
 def install() -> None:
     """Make autocast for an emulated device cast on the CPU, to fp16 unless a dtype is given."""
     autocast = autocast_mode.autocast
-    begin, enter, leave = autocast.__init__, autocast.__enter__, autocast.__exit__
+    begin, enter = autocast.__init__, autocast.__enter__
+    leave: TorchFunction = autocast.__exit__
 
     def begin_on_cpu(
         self: autocast_mode.autocast,

@@ -28,7 +28,9 @@ def _on_cuda(compute: Any) -> Handler:
 
     def handle(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
         given = args[0] if args else kwargs.get("input")
-        tag = tag_of(given) if isinstance(given, torch.Tensor) else None
+        if not isinstance(given, torch.Tensor):
+            return follow(func, args, kwargs)
+        tag = tag_of(given)
         if tag is None or tag.type != "cuda" or given.is_floating_point() or "out" in kwargs:
             return follow(func, args, kwargs)
         rest = {name: value for name, value in kwargs.items() if name != "input"}

@@ -341,8 +341,7 @@ class DeviceProperties:
 def _facts(kind: str) -> Namespace:
     def index(device: object) -> int:
         # Torch takes the current device for whatever names none, such as a tuple.
-        is_name = isinstance(device, int | str | torch.device)
-        return index_of(kind, device if is_name else None)
+        return index_of(kind, device if isinstance(device, int | str | torch.device) else None)
 
     def get_device_name(device: DeviceLike | None = None) -> str:
         return f"emu {kind}:{index(device)}"
