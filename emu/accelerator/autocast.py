@@ -45,7 +45,7 @@ def install() -> None:
             before = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
             setattr(self, _BEFORE, before)
             _set(kind, self._enabled, self.fast_dtype)
-        return enter(self)
+        return enter(self)  # type: ignore[no-untyped-call, unused-ignore]  # torch does not annotate it
 
     def leave_both(self: autocast_mode.autocast, *error: Any) -> Any:
         kind = getattr(self, _KIND, None)
