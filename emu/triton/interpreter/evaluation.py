@@ -133,6 +133,8 @@ class Evaluator(ir.Builder):
         """Evaluate an operation, and return it with its results."""
         if self._recorded:
             return super().append(code, operands, result_types, attributes, regions)
+        if self.check is not None:
+            self.check(code)
         operation = ir.Operation(code, operands, result_types, attributes, regions)
         if code in TERMINATORS:
             return operation

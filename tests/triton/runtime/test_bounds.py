@@ -264,5 +264,7 @@ def reduces_pointers(table, out, BLOCK: tl.constexpr):
 
 def test_functions_of_reductions_load_nothing_that_would_have_to_be_checked() -> None:
     table, out = np.zeros(4, np.int64), np.zeros(1, np.int64)
-    with pytest.raises(Exception, match="the combine function of a reduction must not load from memory"):
+    with pytest.raises(
+        Exception, match="the combine function of a reduction must not load from memory"
+    ):
         reduces_pointers[(1,)](table, out, BLOCK=4, check="bounds")
