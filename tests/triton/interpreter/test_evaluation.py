@@ -143,3 +143,25 @@ def test_integers_may_wrap_around_in_combine_functions_where_overflow_is_an_erro
     found = out[0]
     combining[(1,)](x, out, wrapping, True, debug=True)
     assert out[0] == found
+
+
+SUM_OF_NUMBERS = """{
+    .reg .pred p; .reg .u32 t;
+    mov.u32 $0, 0; mov.u32 t, $1;
+again:
+    add.u32 $0, $0, t; sub.u32 t, t, 1; setp.ne.u32 p, t, 0;
+    @p bra again;
+}"""
+
+
+@triton.jit
+def assembling(x_ptr, out_ptr, TEXT: tl.constexpr):
+    i = tl.arange(0, 32)
+    x = tl.load(x_ptr + i)
+    tl.store(out_ptr + i, tl.inline_asm_elementwise(TEXT, "=r,r", [x], tl.int32, True, 1))
+
+
+def test_a_loop_of_inline_assembly_ends_when_no_element_is_in_it():
+    x, out = np.arange(1, 33, dtype=np.int32), np.zeros(32, np.int32)
+    assembling[(1,)](x, out, SUM_OF_NUMBERS, interpret=True)
+    np.testing.assert_array_equal(out, x * (x + 1) // 2)
