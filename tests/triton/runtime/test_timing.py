@@ -64,7 +64,12 @@ def test_modes_summarise(mode, expected):
 
 
 def test_quantiles_are_interpolated():
-    assert summarize_statistics([4.0, 1.0, 2.0], [0.0, 0.25, 0.5, 1.0], "mean") == [1.0, 1.5, 2.0, 4.0]
+    assert summarize_statistics([4.0, 1.0, 2.0], [0.0, 0.25, 0.5, 1.0], "mean") == [
+        1.0,
+        1.5,
+        2.0,
+        4.0,
+    ]
 
 
 @pytest.mark.parametrize(
