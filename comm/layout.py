@@ -84,6 +84,7 @@ NAME_BYTES = 512  # 128 characters of up to 4 bytes
 ALLOCATIONS = 4096
 BUCKETS = 4096  # of the allocations by key; a power of 2
 KEY_BYTES = 192
+PLACE_NAME_BYTES = 96
 MAX_RANK = 8
 
 ALLOCATION = np.dtype(
@@ -99,10 +100,11 @@ ALLOCATION = np.dtype(
         ("rank", "i4"),
         ("creator", "i4"),
         ("next", "i4"),  # of the chain it is in, plus 1
-        ("spare", "i4"),
+        ("zones", "i4"),  # whether its red zones were written
         ("shape", "i8", (MAX_RANK,)),
         ("key", f"S{KEY_BYTES}"),
         ("name", "S64"),
+        ("place", f"S{PLACE_NAME_BYTES}"),  # file and line of the call, or its end
     ]
 )
 
@@ -111,11 +113,14 @@ ALLOCATION = np.dtype(
 class Layout:
     """Byte offsets of each part of a segment for ``n_pes`` PEs with heaps of ``heap_bytes``.
 
+    With ``zones`` there are red zones around arrays, for which the heaps have more room.
+
     They are computed once: views of memory are made at every call of a program.
     """
 
     n_pes: int
     heap_bytes: int
+    zones: bool = False
 
     @cached_property
     def abort_text(self) -> int:
@@ -207,9 +212,17 @@ class Layout:
         return round_up(self.control_bytes, HUGE)
 
     @cached_property
+    def heap_room(self) -> int:
+        """Bytes of a heap with all that red zones can take."""
+        if not self.zones:
+            return self.heap_bytes
+        # An array of a page or more takes less than a page more, a smaller one at most three times its lines.
+        return self.heap_bytes + min(2 * self.heap_bytes, ALLOCATIONS * 2 * PAGE) + 2 * PAGE
+
+    @cached_property
     def stride(self) -> int:
         """Distance between heaps."""
-        return round_up(self.heap_bytes, HUGE)
+        return round_up(self.heap_room, HUGE)
 
     @cached_property
     def total(self) -> int:
@@ -224,6 +237,11 @@ class Layout:
     def file_bytes(self) -> int:
         """Size of the segment's file."""
         return self.crash(self.n_pes)
+
+
+def zone_behind(nbytes: int) -> int:
+    """Return the bytes of the red zone behind an array; that before it has 64."""
+    return LINE if nbytes < PAGE else 16 * LINE
 
 
 def round_up(value: int, unit: int) -> int:

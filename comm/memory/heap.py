@@ -51,15 +51,24 @@ from emu.comm.layout import (
     LINE,
     MAX_RANK,
     PAGE,
+    PLACE_NAME_BYTES,
     RUNNING,
     round_up,
 )
+from emu.comm.memory import zones
 from emu.comm.memory.segment import Segment
 from emu.comm.memory.table import Table, digest
 from emu.comm.sync import locks
 from emu.kernels.core import shadows
 from emu.kernels.core.dtype_table import BFLOAT16, DTYPES
 
+_FOLDERS = tuple(
+    os.path.join(path, "")
+    for path in {
+        os.path.dirname(str(emu.__file__)),
+        os.path.dirname(os.path.realpath(emu.__file__)),
+    }
+)
 SLICE_NS = 50_000_000
 """Longest sleep before a waiter returns to Python."""
 
@@ -150,6 +159,7 @@ class Heap:
             # lack of pages is an error before anything has changed.
             self._reserve(members, offset, nbytes)
             self._fill(members, offset, nbytes, dtype, poison and self._poison)
+            has_zones = self._make_zones(members, offset, nbytes)
             fields = {
                 "offset": offset,
                 "nbytes": nbytes,
@@ -161,6 +171,8 @@ class Heap:
                 "shape": (*shape, *(0,) * (MAX_RANK - len(shape))),
                 "key": key.encode(),
                 "name": name.encode()[:64],
+                "zones": has_zones,
+                "place": shadows.caller(_FOLDERS).encode()[-PLACE_NAME_BYTES:] if has_zones else b"",
             }
             return self._table.add(found, fields)
 
@@ -223,7 +235,7 @@ class Heap:
             if not header[H_RESERVED]:
                 for index in self._table.used():
                     entry = self._table.entries[index]
-                    there = self._members(int(entry["group"]))
+                    there = self.segment.members(int(entry["group"]))
                     self._back(there, int(entry["offset"]), int(entry["nbytes"]))
                 header[H_RESERVED] = 1
             self._back(members, offset, nbytes)
@@ -239,16 +251,6 @@ class Heap:
         """Return the bytes of the range that earlier allocations may already have touched."""
         high = round_up(int(self.segment.header[H_HIGH_WATER]), PAGE)
         return max(0, min(offset + nbytes, high) - offset) * len(members)
-
-    def _members(self, group: int) -> tuple[int, ...]:
-        """Return the world numbers of a group's members."""
-        layout = self.segment.layout
-        if group == 0:
-            return tuple(range(layout.n_pes))
-        start = layout.groups + group * layout.group_bytes
-        raw = self.segment.bytes[start : start + layout.group_dtype.itemsize]
-        entry = raw.view(layout.group_dtype)[0]
-        return tuple(int(pe) for pe in entry["members"][: entry["n_pes"]])
 
     def _back(self, members: tuple[int, ...], offset: int, nbytes: int) -> None:
         """Take the pages of a range on each member."""
@@ -289,6 +291,16 @@ class Heap:
             elif dirty:
                 self.segment.bytes[start : start + dirty] = 0
 
+    def _make_zones(self, members: tuple[int, ...], offset: int, nbytes: int) -> bool:
+        """Write red zones around new memory, where pages are plenty; return whether there are some."""
+        segment, header = self.segment, self.segment.header
+        if not segment.layout.zones or not nbytes or header[H_RESERVED]:
+            return False
+        zones.write(segment, members, offset, nbytes)
+        _, end = zones.extent(segment.layout, offset, nbytes)
+        header[H_HIGH_WATER] = max(int(header[H_HIGH_WATER]), end)
+        return True
+
     def track(self, index: int) -> None:
         """Where shadows are kept, note that this PE's part of an allocation that was poisoned is unwritten.
 
@@ -296,7 +308,7 @@ class Heap:
         """
         if self._poison and shadows.are_kept():
             entry = self._table.entries[index]
-            site = shadows.caller((os.path.join(os.path.dirname(emu.__file__), ""),))
+            site = shadows.caller(_FOLDERS)
             start = self._own_address(int(entry["offset"]))
             shadows.track(start, int(entry["nbytes"]), site, is_shared=True, is_filled=True)
 
@@ -307,11 +319,15 @@ class Heap:
     def release(self, index: int) -> None:
         """Count one member's ``free``; the last one gives the memory back."""
         shadows.forget(self._own_address(int(self._table.entries[index]["offset"])))
+        damages: list[zones.Damage] = []
         with self.table_lock():
             entry = self._table.entries[index]
-            members = self._members(int(entry["group"]))
+            members = self.segment.members(int(entry["group"]))
+            if entry["refs"] == 1:
+                damages += zones.find_damage(self.segment, self._table, members, index)
             if self._table.drop(index) and self.segment.header[H_RESERVED]:
                 self._give_back(members, int(entry["offset"]), int(entry["nbytes"]))
+        zones.report(damages)
 
     def find(self, group: int, prefix: str) -> list[int]:
         """Return the indices of a group's allocations whose key starts with ``prefix``."""
@@ -341,6 +357,20 @@ class Heap:
                 if start <= offset < start + nbytes:
                     return heap + start, heap + start + nbytes
         return address, address
+
+    def describe_spans(self) -> list[tuple[int, int, str]]:
+        """Return address, bytes and description of each array on each member, for reports.
+
+        The table is read without its lock: who reports may have been interrupted while holding it.
+        """
+        layout, found = self.segment.layout, []
+        for index in self._table.used():
+            entry = self._table.entries[index]
+            for pe in self.segment.members(int(entry["group"])):
+                start = self.segment.address + layout.heaps + pe * layout.stride
+                text = f"symmetric array {self._table.label(index)} of PE {pe}"
+                found.append((start + int(entry["offset"]), int(entry["nbytes"]), text))
+        return found
 
     def spans(self) -> list[tuple[int, int]]:
         """Return the first address of each allocation in the heap of each PE, and the one behind it."""

@@ -147,6 +147,15 @@ class Segment:
         start = self.layout.allocations
         return self.bytes[start : start + ALLOCATIONS * ALLOCATION.itemsize].view(ALLOCATION)
 
+    def members(self, group: int) -> tuple[int, ...]:
+        """Return the world numbers of a group's members."""
+        layout = self.layout
+        if group == 0:
+            return tuple(range(layout.n_pes))
+        start = layout.groups + group * layout.group_bytes
+        entry = self.bytes[start : start + layout.group_dtype.itemsize].view(layout.group_dtype)[0]
+        return tuple(int(pe) for pe in entry["members"][: entry["n_pes"]])
+
     def close(self) -> None:
         """Close the descriptor; the mapping goes with the last array that uses it."""
         if self.fd >= 0:

@@ -31,6 +31,7 @@ from emu.comm.layout import (
     H_TABLE_TOP,
     LINE,
     round_up,
+    zone_behind,
 )
 from emu.comm.memory.segment import Segment
 from emu.kernels.core.dtype_table import DTYPES
@@ -53,7 +54,8 @@ class Table:
     def __init__(self, segment: Segment) -> None:
         layout = segment.layout
         self._header = segment.header
-        self._heap_bytes = layout.heap_bytes
+        self._heap_bytes, self._room = layout.heap_bytes, layout.heap_room
+        self._zones = layout.zones
         self.entries = segment.allocations
         self._key0, self._key1 = self.entries["key0"], self.entries["key1"]
         self._used, self._next = self.entries["used"], self.entries["next"]
@@ -91,7 +93,7 @@ class Table:
         header[H_TABLE_TOP], header[H_FREE_ENTRY] = top, 0
         for index in np.flatnonzero(self._used[:top] == 0)[::-1].tolist():
             self._next[index], header[H_FREE_ENTRY] = header[H_FREE_ENTRY], index + 1
-        header[H_GAPS], self._starts[0], self._ends[0] = 1, 0, self._heap_bytes
+        header[H_GAPS], self._starts[0], self._ends[0] = 1, 0, self._room
         for index in used.tolist():
             self._take(*self._span(index))
 
@@ -170,19 +172,48 @@ class Table:
 
     def _span(self, index: int) -> tuple[int, int]:
         entry = self.entries[index]
-        start = int(entry["offset"])
-        end = round_up(start + int(entry["nbytes"]), LINE)
-        return start, min(end, self._heap_bytes)
+        start, nbytes = int(entry["offset"]), int(entry["nbytes"])
+        if not nbytes or not self._zones:
+            return start, min(round_up(start + nbytes, LINE), self._room)
+        return start - LINE, round_up(start + nbytes + zone_behind(nbytes), LINE)
 
     def gap(self, nbytes: int, align: int) -> int | None:
         """Return the lowest aligned offset with that many free bytes, or None."""
         if nbytes > self._heap_bytes:
             return None
+        front = behind = 0
+        if self._zones:
+            if not self._has_room(nbytes):
+                return None
+            front, behind = LINE, zone_behind(nbytes)
         count = int(self._header[H_GAPS])
-        starts = -(-self._starts[:count] // align) * align
-        fits = starts + nbytes <= self._ends[:count]
+        starts = -(-(self._starts[:count] + front) // align) * align
+        fits = starts + nbytes + behind <= self._ends[:count]
         first = int(fits.argmax()) if count else 0
         return int(starts[first]) if count and fits[first] else None
+
+    def _has_room(self, nbytes: int) -> bool:
+        """Return whether ``heap_size`` allows an array, wherever it may lie."""
+        count = int(self._header[H_GAPS])
+        free = int(self._ends[count - 1] - self._starts[count - 1]) if count else 0
+        # What is taken with all zones is more than what counts: nearly always this settles it.
+        if self._room - free + nbytes <= self._heap_bytes:
+            return True
+        return self._taken() + nbytes <= self._heap_bytes
+
+    def _taken(self) -> int:
+        """Return the bytes of all arrays, in lines, without zones."""
+        top = int(self._header[H_TABLE_TOP])
+        nbytes = self.entries["nbytes"][:top][self._used[:top] != 0]
+        return int((-(-nbytes // LINE) * LINE).sum())
+
+    def _pieces(self) -> list[int]:
+        """Return how many bytes an array can take of each free piece."""
+        sizes = [end - start for start, end in self.gaps()]
+        if not self._zones:
+            return sizes
+        free = self._heap_bytes - self._taken()
+        return [min(free, s - LINE - zone_behind(s)) for s in sizes if s > LINE + zone_behind(s)]
 
     def gaps(self) -> list[tuple[int, int]]:
         """Return (start, end) of each free piece."""
@@ -234,12 +265,12 @@ class Table:
 
     def describe(self) -> str:
         """Describe how much of the heaps is taken, by which arrays, and how much is free in which pieces."""
-        gaps = [end - start for start, end in self.gaps()]
+        gaps = self._pieces()
         used = self.used()
         sizes = {index: int(self.entries["nbytes"][index]) for index in used}
         largest = sorted(used, key=lambda index: -sizes[index])[:3]
         by = ", ".join(f"{self.label(i)!r} of {sizes[i]}" for i in largest if sizes[i])
-        free = sum(gaps)
+        free = self._heap_bytes - self._taken() if self._zones else sum(gaps)
         pieces = f"in {len(gaps)} pieces, the largest of {max(gaps, default=0)}"
         return (
             f"heap_size is {self._heap_bytes} bytes a PE, {self._heap_bytes - free} of them are taken by "
@@ -255,6 +286,16 @@ class Table:
         return (
             text if entry["name"] or text.startswith("=") else f"{shape} {DTYPES[entry['dtype']]}"
         )
+
+    def describe_array(self, index: int) -> str:
+        """Return an array's name, shape, dtype, size, and where it was allocated."""
+        entry = self.entries[index]
+        shape = tuple(int(n) for n in entry["shape"][: entry["rank"]])
+        name = entry["name"].decode(errors="replace")
+        place = entry["place"].decode(errors="replace")
+        text = f"{shape} of {DTYPES[entry['dtype']]}, {int(entry['nbytes'])} bytes"
+        at = f", allocated at {place}" if place else ""
+        return f"{name!r} ({text}{at})" if name else f"without a name ({text}{at})"
 
 
 def _arrays(count: int) -> str:

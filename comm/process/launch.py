@@ -40,6 +40,7 @@ from emu.comm.errors import (
     StoppedError,
 )
 from emu.comm.layout import B_STATE, DEAD, FINISHED, LEAVING, NOT_STARTED, Layout
+from emu.comm.memory import zones
 from emu.comm.memory.segment import Segment
 from emu.comm.memory.stop import DEADLOCK, INTERRUPTED, PE_DIED, PEER_FAILED, publish_stop
 from emu.comm.process import serving
@@ -55,7 +56,7 @@ from emu.comm.process.pe import Start
 from emu.comm.watchdog import compiling
 from emu.comm.watchdog.monitor import describe_all
 from emu.comm.watchdog.progress import Progress
-from emu.kernels.core import cache_folder
+from emu.kernels.core import cache_folder, environment
 from emu.kernels.core.environment import usable_cores
 
 T = TypeVar("T")
@@ -144,7 +145,8 @@ def prepare(
     call = pack(fn, check_positional(args), check_named(kwargs))
     _check_where()
     cache_folder.check()
-    layout = Layout(n_pes=n_pes, heap_bytes=chosen.heap_size)
+    zoned = environment.red_zones()
+    layout = Layout(n_pes=n_pes, heap_bytes=chosen.heap_size, zones=zoned)
     segment = Segment.create(layout, link=chosen.link)
     return kind(segment, chosen.timeout, chosen.prefix_output, Input(stdin)), call, chosen
 
@@ -424,6 +426,7 @@ class Launch:
             if source is not None:
                 source.close()
         self._selector.close()
+        zones.report_all(self._segment)
         self._segment.close()
         if self._server is not None:
             self._server.close()

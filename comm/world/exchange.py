@@ -198,7 +198,7 @@ class Exchange:
     def place(self, array: Array) -> int:
         """Return the offset of a dense array in this PE's symmetric heap; ``UNKNOWN`` elsewhere."""
         offset = int(array_data(id(array)) - self.heaps[self._group.my_pe])
-        inside = 0 <= offset < self._group.segment.layout.heap_bytes
+        inside = 0 <= offset < self._group.segment.layout.heap_room
         return offset if inside and array.nbytes >= DIRECT_BYTES else UNKNOWN
 
     def block(

@@ -21,7 +21,7 @@ from emu.accelerator.patches import record
 from emu.kernels.core import environment
 from emu.tile.cpu import native
 from emu.tile.cpu.run import red_zones
-from emu.tile.cpu.run.red_zones import BEFORE
+from emu.tile.cpu.run.live_blocks import BEFORE
 
 _GET, _SET = "_ZN3c1015GetCPUAllocatorEv", "_ZN3c1015SetCPUAllocatorEPNS_9AllocatorEh"
 _ALLOCATE, _RAW_DELETER, _SLOTS = 2, 4, 6

@@ -41,7 +41,7 @@ def locate(server: ServerEnd, name: str, value: object) -> tuple[Array, MemoryRe
         )
     address = int(array_data(id(array)))
     offset = address - server.heap
-    in_heap = 0 <= offset < server.group.segment.layout.heap_bytes
+    in_heap = 0 <= offset < server.group.segment.layout.heap_room
     return array, MemoryRegion(offset if in_heap else address, array.nbytes, in_heap)
 
 

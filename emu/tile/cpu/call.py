@@ -47,7 +47,22 @@ GUARD, WATCH, INTERVAL = range(BYTES // 8, BYTES // 8 + 3)
 table whose launches do not ask: those of a signal handler in the middle of another kernel. The nanoseconds
 between two questions."""
 
-TABLE_BYTES = BYTES + 24
+(
+    RECOVERY,
+    FAULT_SIGNAL,
+    FAULT_CODE,
+    FAULT_ADDRESS,
+    FAULT_ERROR,
+    FAULT_PLACE,
+    FAULT_STACK,
+) = range(BYTES // 8 + 3, BYTES // 8 + 10)
+"""Words behind those: address of the state to which a launch returns after a fault, or 0; signal and code of the fault,
+its address and what the CPU said of it; the instruction; and what lay on the stack, the return address first where
+that is kept in a register."""
+
+STACK_WORDS = 128
+
+TABLE_BYTES = BYTES + 24 + 8 * (7 + STACK_WORDS)
 
 ASK_NS = 20_000_000
 """Value of ``INTERVAL``, unless programs take turns."""

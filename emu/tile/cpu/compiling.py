@@ -13,6 +13,7 @@ from emu.tile.cpu.depth import deep
 from emu.tile.cpu.emit.diagnosis import Diagnosis
 from emu.tile.cpu.emit.emitter import Emitter
 from emu.tile.cpu.emit.frame import Frame
+from emu.tile.cpu.emit.located import LocatedFunction, Places
 from emu.tile.cpu.emit.lone_updates import enter, leave, updated_argument
 from emu.tile.cpu.emit.polling import Polls, emit_tick
 from emu.tile.cpu.emit.table import read, write
@@ -20,7 +21,7 @@ from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.options import Options
 from emu.tile.cpu.reports import CODE_BITS, HANDED_ON, LOOP_CODES, Loop
 from emu.tile.cpu.run.kernel import Kernel
-from emu.tile.ir import Function, Module
+from emu.tile.ir import Function, Location, Module
 from emu.tile.llvm import IrPointer, Register
 from emu.tile.ops import Code
 from emu.tile.packing import slot
@@ -48,7 +49,7 @@ def compile(module: Module, *, options: Options | None = None) -> Kernel:
         module = simplify(module, KEEPING_CALLS)
         CarryOffsets().apply(module)
         kernel = module.kernel
-        text, scratch_bytes, diagnosis, loops = _emit(module, options)
+        text, scratch_bytes, diagnosis, loops, places = _emit(module, options)
     symbol = f"{_ascii(kernel.name)}.{_digest(text, options)}"
     text = text.replace('@"emu.run"', f'@"{symbol}"')
     return Kernel(
@@ -62,6 +63,7 @@ def compile(module: Module, *, options: Options | None = None) -> Kernel:
         tuple((argument.name, str(argument.type)) for argument in kernel.body.arguments),
         _place(kernel),
         _updated(kernel),
+        places,
         native.to_object(
             text, effort=native.Effort.FULL if options.optimise else native.Effort.QUICK
         ),
@@ -111,17 +113,20 @@ class _Emitted(NamedTuple):
         scratch_bytes: Bytes of scratch of all functions.
         diagnosis: Asserts and prints.
         loops: WHILE loops.
+        places: Places of the instructions, by the number of the line table.
     """
 
     text: str
     scratch_bytes: int
     diagnosis: Diagnosis
     loops: tuple[Loop, ...]
+    places: tuple[Location, ...]
 
 
 def _emit(module: Module, options: Options) -> _Emitted:
     made = ir.Module("kernel")
-    program = ir.Function(made, _PROGRAM, "program")
+    places = Places()
+    program = LocatedFunction(made, _PROGRAM, "program", places)
     tick = emit_tick(made)
     callees: dict[str, ir.Function] = {}
     diagnosis, polls = Diagnosis([], program.args[8]), Polls(program.args[8], tick)
@@ -131,7 +136,7 @@ def _emit(module: Module, options: Options) -> _Emitted:
         if function is module.kernel:
             emitted = program
         else:
-            emitted = _declare(made, function, len(callees))
+            emitted = _declare(made, function, len(callees), places)
             callees[function.name] = emitted
         emitted.linkage = "internal"
         count = len(function.body.arguments)
@@ -159,7 +164,8 @@ def _emit(module: Module, options: Options) -> _Emitted:
         frame.entry.branch(begin)
         scratch += frame.scratch.size
     _emit_run(made, program, tick)
-    return _Emitted(str(made), scratch, diagnosis, tuple(polls.loops))
+    text = str(made) + places.text()
+    return _Emitted(text, scratch, diagnosis, tuple(polls.loops), tuple(places.found))
 
 
 def _callees_first(module: Module) -> list[Function]:
@@ -178,11 +184,12 @@ def _callees_first(module: Module) -> list[Function]:
     return [module.functions[name] for name in found]
 
 
-def _declare(made: ir.Module, function: Function, number: int) -> ir.Function:
+def _declare(made: ir.Module, function: Function, number: int, places: Places) -> LocatedFunction:
     """Return the LLVM function of one that is called: it takes scalars, and addresses for what it returns."""
     kinds = [r.memory_type(element_of(a.type)) for a in function.body.arguments]
     kinds += [*[r.I32] * 6, _POINTER, _POINTER, *[_POINTER] * len(function.results)]
-    declared = ir.Function(made, ir.FunctionType(r.I64, kinds), f"callee.{number}")
+    kind = ir.FunctionType(r.I64, kinds)
+    declared = LocatedFunction(made, kind, f"callee.{number}", places)
     declared.attributes.add("noinline")
     return declared
 

@@ -26,6 +26,9 @@ LOOP_CODES = 1 << (CODE_BITS - 1)
 HANDED_ON = (1 << CODE_BITS) - 1
 """Lower part of the status of a thread that ended early, as its later programs had been taken away."""
 
+FAULT = HANDED_ON - 1
+"""Lower part of the status of a thread whose program touched memory that is not there; the thread's table says more."""
+
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
 """Number of the report; address of i64s: the program's numbers x, y, z, of an ASSERT the lane and the count of lanes,
 then the values' addresses."""

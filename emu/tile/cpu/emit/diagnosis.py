@@ -12,6 +12,7 @@ from emu.tile.cpu import call
 from emu.tile.cpu.emit import groups
 from emu.tile.cpu.emit.asserting import FailedLanes
 from emu.tile.cpu.emit.frame import Frame, is_tile
+from emu.tile.cpu.emit.table import write
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.reports import Assert, FailedAssert, Print
 from emu.tile.ir import Operation, Value
@@ -122,7 +123,9 @@ class Diagnosis:
         )
         place = builder.gep(facts, [r.number(r.I64, 8 * call.PRINT)], source_etype=r.BYTE)
         function = builder.load(place, typ=ir.PointerType())
+        write(builder, self._table, call.ACTIVE, 0)  # a crash in there is Python's
         builder.call(r.Callee(function, kind), [r.number(r.I64, len(self.prints)), numbers])
+        write(builder, self._table, call.ACTIVE, 1)
 
 
 def _kind(value: Value) -> str:

@@ -121,7 +121,8 @@ class Emitter:
             if operation.code in _BORDERS:
                 self._stretch(stretch, region)
                 stretch = []
-                self._control(operation)
+                with self._frame.at(operation):
+                    self._control(operation)
                 self._release([operation], region)
             else:
                 stretch.append(operation)
@@ -145,7 +146,8 @@ class Emitter:
                 if item.code is Code.SCAN:
                     for old, new in zip(item.operands, item.results, strict=True):
                         take_over(self._frame, schedule, new, element_of(new.type), [old])
-                self._item(item)
+                with self._frame.at(item):
+                    self._item(item)
             for group in stage.groups:
                 emitter = GroupEmitter(self._frame, group, schedule)
                 emitter.emit()

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
+from emu.tile.cpu.emit.located import LocatedFunction
 from emu.tile.cpu.emit.memory import Memory, Scratch, dense_strides
 from emu.tile.cpu.numeric import elementwise
 from emu.tile.cpu.numeric import vector_builder as r
@@ -33,7 +34,7 @@ class Frame:
         beyond: Of values with memory: the bounds beyond which all lanes are the same.
     """
 
-    def __init__(self, function: ir.Function, body: Region, options: Options) -> None:
+    def __init__(self, function: LocatedFunction, body: Region, options: Options) -> None:
         self.function = function
         self.entry = ir.IRBuilder(function.append_basic_block("entry"))
         self.builder = self.entry
@@ -86,6 +87,13 @@ class Frame:
         return elementwise.emit(builder, Code.CAST, attributes, [source], target, [register])
 
     # ---- blocks
+
+    @contextmanager
+    def at(self, operation: Operation) -> Iterator[None]:
+        """Let the instructions of the ``with`` block come from an operation."""
+        before = self.function.locate(operation.location)
+        yield
+        self.function.location = before
 
     def block(self, name: str = "") -> ir.Block:
         """Return a new basic block."""

@@ -105,9 +105,8 @@ class PointReader:
     def read(self, value: Value, point: Point) -> Register:
         """Return a value at a point; a vector if the point has a run, even of a uniform value."""
         register = self.read_short(value, point)
-        if run_axis(point) is not None and r.lanes_of(register.type) is None:
-            axis = run_axis(point)
-            assert axis is not None
+        axis = run_axis(point)
+        if axis is not None and r.lanes_of(register.type) is None:
             return r.splat(self.builders[point[axis].depth], register, self.count)
         return register
 
@@ -168,7 +167,8 @@ class PointReader:
             Code.CAT: self._concatenated,
             Code.LOAD: self.load,
         }[code]
-        return emit(operation, point)
+        with self.frame.at(operation):
+            return emit(operation, point)
 
     def _quotient(self, operation: Operation, point: Point) -> Register:
         """Return the quotients of fp32 in a run: by one number, if all lanes are divided by the same."""

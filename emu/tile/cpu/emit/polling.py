@@ -108,9 +108,11 @@ def _emit_question(
     builder.cbranch(builder.icmp_unsigned("==", watch, nobody), no_answer, question)
     builder.position_at_end(question)
     kind = ir.FunctionType(ir.VoidType(), [])
+    write(builder, table, call.ACTIVE, 0)  # a crash in there is Python's
     builder.call(r.Callee(read(builder, table, call.GUARD, _POINTER), kind), [])
     asking = ir.FunctionType(r.I64, [r.I64])
     answer = builder.call(r.Callee(watch, asking), [builder.ptrtoint(record, r.I64)])
+    write(builder, table, call.ACTIVE, 1)
     stop = builder.icmp_signed("!=", answer, r.number(r.I64, 0))
     budget = read(builder, record, call.BUDGET)
     builder.ret(builder.select(stop, r.number(r.I64, 0), budget))

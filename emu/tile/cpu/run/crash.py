@@ -1,8 +1,13 @@
-"""Report of a crash in a kernel: kernel, source, program, signal, arguments.
+"""Faults in kernels: a launch comes back from them, or the process says which kernel it was and ends.
 
-A signal's handler may neither call Python nor allocate memory. So the handler is native code, and each kernel
-has a text with gaps prepared, which the handler fills from the thread's call table. It writes the text to stderr
-and passes the signal on to the previous handler: of faulthandler, the program, or the system.
+Launches enter their kernel through native code that first keeps the state of the thread (``setjmp``). The handler of
+SIGSEGV, SIGBUS and SIGFPE notes address, instruction and some of the stack in the thread's call table, and goes back to that
+state; the launch then returns a status, and Python raises an error (see ``faults``). A kernel holds nothing
+that must be given back but the count of threads that run one, and the mark of the thread that updates without locks.
+
+A signal that someone has sent, an illegal instruction, and a crash in Python that a kernel has called take the other way: the handler
+writes a text to stderr (see ``crash_text``) and passes the signal on to the previous handler: of faulthandler, the program, or
+the system. It does so, too, if the report in Python crashes.
 """
 
 from __future__ import annotations
@@ -15,21 +20,12 @@ import sys
 import threading
 
 from emu.tile.cpu import call, native
-from emu.tile.cpu.run import red_zones
+from emu.tile.cpu.reports import CODE_BITS, FAULT
+from emu.tile.cpu.run import crash_text
+from emu.tile.cpu.run.crash_text import word
 from emu.tile.cpu.run.thread import KEY
 
 SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
-
-_HEX, _DECIMAL, _DISTANCE, _SIZE = 1, 2, 3, 4
-"""First byte of a gap: the base in which a value is written, 16 or 10, or that its distance to the address of the
-fault is written instead, or the size of the memory that begins there; the next byte says which value."""
-
-_ADDRESS, _NUMBER_X, _NUMBER_Y, _NUMBER_Z, _X, _Y, _Z, _NAME = range(0xF0, 0xF8)
-"""Values besides the arguments, whose numbers are below."""
-
-_MOST_ARGUMENTS = 100
-_MOST_TEXT = 8192
-_ROOM = 16384
 
 _ACTION_WORDS = 19
 """Size of glibc's ``struct sigaction`` on 64-bit Linux: the handler, 128 bytes of mask, flags, the restorer."""
@@ -37,52 +33,33 @@ _ACTION_WORDS = 19
 _FLAGS = 17
 _SA_SIGINFO, _SA_ONSTACK, _SA_NODEFER = 4, 0x08000000, 0x40000000
 
+_STATE_WORDS = 64
+"""Room for what ``setjmp`` keeps: glibc's is 25 words on x86-64, 39 on aarch64."""
+
+_CONTEXT = {"x86_64": (160, 168, 192, None), "aarch64": (432, 440, None, 424)}
+"""Where Linux's ``ucontext_t`` has the stack pointer, the instruction, the error code and the return address."""
+
 _lock = threading.Lock()
 _kept: list[object] = []
 
 
-def note(name: str, place: str, parameters: tuple[tuple[str, str], ...]) -> bytes:
-    """Return the text about a kernel, with gaps."""
-
-    def gap(which: int, base: int = _DECIMAL) -> bytes:
-        return bytes([base, which])
-
-    program = b", ".join(map(gap, (_NUMBER_X, _NUMBER_Y, _NUMBER_Z)))
-    grid = b", ".join(map(gap, (_X, _Y, _Z)))
-    at = f" ({place})" if place else ""
-    text = b"emu: " + gap(_NAME) + b" at address 0x" + gap(_ADDRESS, _HEX)
-    text += f" in kernel {name}{at}, program (".encode() + program + b") of (" + grid + b")\n"
-    for number, (argument, type_) in enumerate(parameters[:_MOST_ARGUMENTS]):
-        integer = type_.startswith(("i", "u"))
-        value = gap(number) if integer else b"0x" + gap(number, _HEX)
-        if type_.startswith("ptr"):
-            value += b", from which the address is " + gap(number, _DISTANCE) + b" bytes away"
-            value += b" (size of its memory: " + gap(number, _SIZE) + b" bytes)"
-        text += f"  {argument or number}: {type_} = ".encode() + value + b"\n"
-        if len(text) > _MOST_TEXT:
-            break
-    if parameters:
-        text += b"  (pointers and the bits of floats are hexadecimal)\n"
-    text += b"  Run it again with EMU_CHECK=bounds, or emu run --check bounds: that names the line, the lane and the "
-    text += b"tensor.\n"
-    return text
-
-
 def install() -> None:
     """Handle the signals of crashes in this process, where that is known to work: Linux, 64 bits."""
-    known = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
-    if _kept or not known or KEY is None:
+    if _kept or not _is_known():
         return
     with _lock:
         if not _kept:
             _install()
 
 
+def _is_known() -> bool:
+    return sys.platform == "linux" and platform.machine() in _CONTEXT and KEY is not None
+
+
 def _install() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    before = (ctypes.c_int64 * (_ACTION_WORDS * len(SIGNALS)))()
-    code = native.to_object(_text(ctypes.addressof(before)), effort=native.Effort.NONE)
-    handler = native.load(code, _symbol())
+    before = _before()
+    handler = _addresses()[1]
     for n, number in enumerate(SIGNALS):
         action = (ctypes.c_int64 * _ACTION_WORDS)()
         action[0], action[_FLAGS] = handler, _SA_SIGINFO | _SA_ONSTACK | _SA_NODEFER
@@ -92,237 +69,115 @@ def _install() -> None:
     _kept.append(before)
 
 
+def entry() -> int:
+    """Return the address of the function that runs the kernel of a call table; 0 where faults are not handled."""
+    return _addresses()[0] if _is_known() else 0
+
+
+def tells_writes() -> bool:
+    """Return whether the error code of a fault says whether it was a write."""
+    return platform.machine() == "x86_64"
+
+
+def end_report() -> None:
+    """Forget the text that the handler would write if Python crashed now."""
+    if _is_known():
+        ctypes.c_int64.from_address(_addresses()[2]).value = 0
+
+
 @functools.cache
-def _symbol() -> str:
-    return native.new_name("emu.crash")
+def _before() -> ctypes.Array[ctypes.c_int64]:
+    """Return where the handlers are kept that were installed before."""
+    return (ctypes.c_int64 * (_ACTION_WORDS * len(SIGNALS)))()
 
 
-def _text(before: int) -> str:
-    """Return the LLVM IR of the handler."""
-    return "\n".join(
-        (_DECLARATIONS, red_zones.FIND, _PUT, _value(), _fill(), _chain(before), _handler())
-    )
+@functools.cache
+def _addresses() -> tuple[int, ...]:
+    """Return the addresses of the entry of launches, of the handler, and of the length of the prepared text."""
+    symbol = native.new_name("emu.crash")
+    code = native.to_object(_text(symbol), effort=native.Effort.NONE)
+    table = ctypes.CFUNCTYPE(ctypes.c_void_p)(native.load(code, symbol))()
+    return tuple((ctypes.c_int64 * 3).from_address(table or 0))
 
 
-_DECLARATIONS = f"""\
-@buffer = internal global [{_ROOM} x i8] zeroinitializer
-@SIGSEGV = internal constant [7 x i8] c"SIGSEGV"
-@SIGBUS = internal constant [6 x i8] c"SIGBUS"
-@SIGFPE = internal constant [6 x i8] c"SIGFPE"
-@SIGILL = internal constant [6 x i8] c"SIGILL"
+def _text(symbol: str) -> str:
+    """Return the LLVM IR: a function that returns the addresses of the others."""
+    mine = f"""\
+@table = internal global [3 x ptr] [ptr @enter, ptr @handle, ptr @pending]
+define ptr @"{symbol}"() {{
+  ret ptr @table
+}}
+"""
+    before = ctypes.addressof(_before())
+    parts = (_DECLARATIONS, crash_text.text(), _chain(before), _enter(), _keep(), _handler(), mine)
+    return "\n".join(parts)
+
+
+_DECLARATIONS = """\
+@pending = internal global i64 0
 declare i64 @write(i32, ptr, i64)
 declare i32 @raise(i32)
 declare i32 @sigaction(i32, ptr, ptr)
 declare ptr @pthread_getspecific(i32)
-"""
-
-_PUT = """\
-define internal i64 @put(i64 %at, i64 %value, i64 %base) {
-entry:
-  br label %count
-count:
-  %n = phi i64 [ 1, %entry ], [ %longer, %more ]
-  %rest = phi i64 [ %value, %entry ], [ %left, %more ]
-  %left = udiv i64 %rest, %base
-  %has_more = icmp ne i64 %left, 0
-  br i1 %has_more, label %more, label %begin
-more:
-  %longer = add i64 %n, 1
-  br label %count
-begin:
-  %end = add i64 %at, %n
-  br label %digit
-digit:
-  %v = phi i64 [ %value, %begin ], [ %higher, %digit ]
-  %behind = phi i64 [ %end, %begin ], [ %place, %digit ]
-  %higher = udiv i64 %v, %base
-  %remainder = urem i64 %v, %base
-  %place = sub i64 %behind, 1
-  %d = trunc i64 %remainder to i8
-  %letter = icmp ugt i8 %d, 9
-  %from = select i1 %letter, i8 87, i8 48
-  %c = add i8 %d, %from
-  %byte = getelementptr i8, ptr @buffer, i64 %place
-  store i8 %c, ptr %byte
-  %again = icmp ugt i64 %place, %at
-  br i1 %again, label %digit, label %done
-done:
-  ret i64 %end
-}
-define internal i64 @put_signed(i64 %at, i64 %value) {
-  %negative = icmp slt i64 %value, 0
-  br i1 %negative, label %below, label %above
-below:
-  %byte = getelementptr i8, ptr @buffer, i64 %at
-  store i8 45, ptr %byte
-  %next = add i64 %at, 1
-  %size = sub i64 0, %value
-  %end = call i64 @put(i64 %next, i64 %size, i64 10)
-  ret i64 %end
-above:
-  %same = call i64 @put(i64 %at, i64 %value, i64 10)
-  ret i64 %same
-}
-define internal i64 @put_name(i64 %at, i32 %signal) {
-entry:
-  switch i32 %signal, label %put [ i32 7, label %bus i32 8, label %fpe i32 4, label %ill ]
-bus:
-  br label %put
-fpe:
-  br label %put
-ill:
-  br label %put
-put:
-  %from = phi ptr [ @SIGSEGV, %entry ], [ @SIGBUS, %bus ], [ @SIGFPE, %fpe ], [ @SIGILL, %ill ]
-  %count = phi i64 [ 7, %entry ], [ 6, %bus ], [ 6, %fpe ], [ 6, %ill ]
-  br label %copy
-copy:
-  %i = phi i64 [ 0, %put ], [ %next, %copy ]
-  %source = getelementptr i8, ptr %from, i64 %i
-  %c = load i8, ptr %source
-  %place = add i64 %at, %i
-  %byte = getelementptr i8, ptr @buffer, i64 %place
-  store i8 %c, ptr %byte
-  %next = add i64 %i, 1
-  %more = icmp ult i64 %next, %count
-  br i1 %more, label %copy, label %done
-done:
-  %end = add i64 %at, %count
-  ret i64 %end
-}
+declare i32 @pthread_setspecific(i32, ptr)
+declare i32 @_setjmp(ptr) returns_twice
+declare void @longjmp(ptr, i32) noreturn
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 """
 
 
-def _word(name: str, base: str, number: int) -> str:
+def _enter() -> str:
+    """Return the LLVM IR of the function that runs a kernel, and returns a status if it touches what is not there."""
     return f"""\
-  %{name}.at = getelementptr i64, ptr %{base}, i64 {number}
-  %{name} = load i64, ptr %{name}.at
-"""
-
-
-def _value() -> str:
-    """Return the LLVM IR of the function that computes the value of a gap."""
-    return f"""\
-define internal i64 @value(i32 %which, ptr %table, ptr %info) {{
+define internal i64 @enter(ptr %table) returns_twice {{
 entry:
-{_word("number", "table", call.NUMBER)}
-{_word("x", "table", call.X)}
-{_word("y", "table", call.Y)}
-{_word("z", "table", call.Z)}
-{_word("address", "info", 2)}
-{_word("arguments", "table", call.ARGUMENTS)}
-  %row = udiv i64 %number, %x
-  %number_x = urem i64 %number, %x
-  %number_y = urem i64 %row, %y
-  %number_z = udiv i64 %row, %y
-  switch i32 %which, label %argument [
-    i32 {_ADDRESS}, label %a
-    i32 {_NUMBER_X}, label %b
-    i32 {_NUMBER_Y}, label %c
-    i32 {_NUMBER_Z}, label %d
-    i32 {_X}, label %e
-    i32 {_Y}, label %f
-    i32 {_Z}, label %g
-  ]
-a:
-  ret i64 %address
-b:
-  ret i64 %number_x
-c:
-  ret i64 %number_y
-d:
-  ret i64 %number_z
-e:
-  ret i64 %x
-f:
-  ret i64 %y
-g:
-  ret i64 %z
-argument:
-  %first = inttoptr i64 %arguments to ptr
-  %place = getelementptr i64, ptr %first, i32 %which
-  %given = load i64, ptr %place
-  ret i64 %given
+  %state = alloca [{_STATE_WORDS} x i64], align 16
+  %recovery = getelementptr i64, ptr %table, i64 {call.RECOVERY}
+{word("facts_address", "table", call.FACTS)}
+  %facts = inttoptr i64 %facts_address to ptr
+{word("code", "facts", call.CODE)}
+  %kernel = inttoptr i64 %code to ptr
+  %before = call ptr @pthread_getspecific(i32 {KEY})
+  %is_own = icmp eq ptr %before, %table
+  br i1 %is_own, label %keep, label %other
+other:
+  ; A handler of another signal, in the middle of a launch.
+  %set = call i32 @pthread_setspecific(i32 {KEY}, ptr %table)
+  br label %keep
+keep:
+  %back = call i32 @_setjmp(ptr %state) returns_twice
+  %is_back = icmp ne i32 %back, 0
+  br i1 %is_back, label %fault, label %run
+run:
+  store ptr %state, ptr %recovery
+  %status = call i64 %kernel(ptr %table)
+  br label %out
+fault:
+  %gone = call i64 @give_up(ptr %table, ptr %facts)
+  br label %out
+out:
+  %result = phi i64 [ %status, %run ], [ %gone, %fault ]
+  store ptr null, ptr %recovery
+  br i1 %is_own, label %end, label %restore
+restore:
+  %reset = call i32 @pthread_setspecific(i32 {KEY}, ptr %before)
+  br label %end
+end:
+  ret i64 %result
 }}
-"""
-
-
-def _fill() -> str:
-    """Return the LLVM IR of the function that fills a text into the buffer and returns its length."""
-    return f"""\
-define internal i64 @fill(ptr %text, i64 %count, i32 %signal, ptr %info, ptr %table) {{
-entry:
-  br label %next
-next:
-  %i = phi i64 [ 0, %entry ], [ %i1, %plain ], [ %i2, %name ],
-    [ %i2, %hex ], [ %i2, %decimal ], [ %i2, %unknown ], [ %i2, %sized ]
-  %at = phi i64 [ 0, %entry ], [ %at1, %plain ], [ %at2, %name ],
-    [ %at3, %hex ], [ %at4, %decimal ], [ %at5, %unknown ], [ %at6, %sized ]
-  %more = icmp ult i64 %i, %count
-  br i1 %more, label %look, label %done
-look:
-  %source = getelementptr i8, ptr %text, i64 %i
-  %c = load i8, ptr %source
-  %i1 = add i64 %i, 1
-  %i2 = add i64 %i, 2
-  %gap = icmp ule i8 %c, {_SIZE}
-  br i1 %gap, label %fill, label %plain
-plain:
-  %byte = getelementptr i8, ptr @buffer, i64 %at
-  store i8 %c, ptr %byte
-  %at1 = add i64 %at, 1
-  br label %next
-fill:
-  %which.at = getelementptr i8, ptr %text, i64 %i1
-  %which.byte = load i8, ptr %which.at
-  %which = zext i8 %which.byte to i32
-  %is_name = icmp eq i32 %which, {_NAME}
-  br i1 %is_name, label %name, label %number
-name:
-  %at2 = call i64 @put_name(i64 %at, i32 %signal)
-  br label %next
-number:
-  %is_plain_address = icmp eq i32 %which, {_ADDRESS}
-  %is_distance = icmp eq i8 %c, {_DISTANCE}
-  %is_address = or i1 %is_plain_address, %is_distance
-  %code.at = getelementptr i32, ptr %info, i64 2
-  %code = load i32, ptr %code.at
-  %sent = icmp sle i32 %code, 0
-  %no_address = and i1 %is_address, %sent
-  br i1 %no_address, label %unknown, label %known
-unknown:
-  %mark = getelementptr i8, ptr @buffer, i64 %at
-  store i8 63, ptr %mark
-  %at5 = add i64 %at, 1
-  br label %next
-known:
-  %plain_value = call i64 @value(i32 %which, ptr %table, ptr %info)
-  %fault = call i64 @value(i32 {_ADDRESS}, ptr %table, ptr %info)
-  %distance = sub i64 %fault, %plain_value
-  %value = select i1 %is_distance, i64 %distance, i64 %plain_value
-  %is_size = icmp eq i8 %c, {_SIZE}
-  br i1 %is_size, label %map, label %written
-map:
-  %mapped = call i1 @is_mapped(i64 %plain_value)
-  br i1 %mapped, label %measure, label %unknown
-measure:
-  %size = call i64 @find(i64 %plain_value)
-  %no_size = icmp slt i64 %size, 0
-  br i1 %no_size, label %unknown, label %sized
-sized:
-  %at6 = call i64 @put_signed(i64 %at, i64 %size)
-  br label %next
-written:
-  %is_hex = icmp eq i8 %c, {_HEX}
-  br i1 %is_hex, label %hex, label %decimal
-hex:
-  %at3 = call i64 @put(i64 %at, i64 %value, i64 16)
-  br label %next
-decimal:
-  %at4 = call i64 @put_signed(i64 %at, i64 %value)
-  br label %next
-done:
-  ret i64 %at
+; Count this thread no more among those that run a kernel; return the status of the launch.
+define internal i64 @give_up(ptr %table, ptr %facts) noinline {{
+{word("launches_address", "facts", call.LAUNCHES)}
+{word("number", "table", call.NUMBER)}
+  %launches = inttoptr i64 %launches_address to ptr
+  %mine = ptrtoint ptr %table to i64
+  %alone = getelementptr i64, ptr %launches, i64 {call.ALONE}
+  %running = getelementptr i64, ptr %launches, i64 {call.RUNNING}
+  %freed = cmpxchg ptr %alone, i64 %mine, i64 0 seq_cst seq_cst
+  %fewer = atomicrmw sub ptr %running, i64 1 seq_cst
+  %program = shl i64 %number, {CODE_BITS}
+  %status = or i64 %program, {FAULT}
+  ret i64 %status
 }}
 """
 
@@ -341,8 +196,8 @@ found:
   %offset = phi i64 {offsets}
   %address = add i64 %offset, {before}
   %action = inttoptr i64 %address to ptr
-{_word("function", "action", 0)}
-{_word("flags", "action", _FLAGS)}
+{word("function", "action", 0)}
+{word("flags", "action", _FLAGS)}
   %none = icmp ule i64 %function, 1
   br i1 %none, label %default, label %handled
 handled:
@@ -371,28 +226,99 @@ nothing:
 """
 
 
+def _from_context(name: str, offset: int | None) -> str:
+    if offset is None:
+        return f"  %{name} = add i64 0, 0"
+    at = f"  %{name}.at = getelementptr i8, ptr %context, i64 {offset}"
+    return f"{at}\n  %{name} = load i64, ptr %{name}.at"
+
+
+def _to_table(name: str, number: int) -> str:
+    at = f"  %{name}.word = getelementptr i64, ptr %table, i64 {number}"
+    return f"{at}\n  store i64 %{name}, ptr %{name}.word"
+
+
+def _keep() -> str:
+    """Return the LLVM IR of the function that notes in a call table what is known of a fault."""
+    stack, place, error, link = _CONTEXT[platform.machine()]
+    return f"""\
+define internal void @keep(ptr %table, i32 %signal, ptr %info, ptr %context, i64 %state) {{
+entry:
+  %code.at = getelementptr i32, ptr %info, i64 2
+  %code.short = load i32, ptr %code.at
+  %number = sext i32 %signal to i64
+  %code = sext i32 %code.short to i64
+{word("address", "info", 2)}
+{_from_context("place", place)}
+{_from_context("error", error)}
+{_from_context("link", link)}
+{_from_context("stack", stack)}
+{_to_table("number", call.FAULT_SIGNAL)}
+{_to_table("code", call.FAULT_CODE)}
+{_to_table("address", call.FAULT_ADDRESS)}
+{_to_table("error", call.FAULT_ERROR)}
+{_to_table("place", call.FAULT_PLACE)}
+{_to_table("link", call.FAULT_STACK)}
+  ; What lies between the stack pointer and the state, which the launch keeps further up.
+  %depth = sub i64 %state, %stack
+  %deep = icmp ugt i64 %depth, {8 * (call.STACK_WORDS - 1)}
+  %count = select i1 %deep, i64 {8 * (call.STACK_WORDS - 1)}, i64 %depth
+  %from = inttoptr i64 %stack to ptr
+  %to = getelementptr i64, ptr %table, i64 {call.FAULT_STACK + 1}
+  %rest = getelementptr i8, ptr %to, i64 %count
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %count, i1 false)
+  br i1 %deep, label %done, label %end
+end:
+  store i64 0, ptr %rest
+  br label %done
+done:
+  ret void
+}}
+"""
+
+
 def _handler() -> str:
     return f"""\
-define void @"{_symbol()}"(i32 %signal, ptr %info, ptr %context) {{
+define internal void @handle(i32 %signal, ptr %info, ptr %context) {{
 entry:
   %table = call ptr @pthread_getspecific(i32 {KEY})
   %none = icmp eq ptr %table, null
   br i1 %none, label %pass, label %look
 look:
-{_word("active", "table", call.ACTIVE)}
+{word("active", "table", call.ACTIVE)}
   %idle = icmp eq i64 %active, 0
   br i1 %idle, label %pass, label %say
 say:
   store i64 0, ptr %active.at
-{_word("facts_address", "table", call.FACTS)}
+{word("facts_address", "table", call.FACTS)}
   %facts = inttoptr i64 %facts_address to ptr
-{_word("note", "facts", call.NOTE)}
-{_word("count", "facts", call.NOTE_BYTES)}
+{word("note", "facts", call.NOTE)}
+{word("count", "facts", call.NOTE_BYTES)}
   %text = inttoptr i64 %note to ptr
   %filled = call i64 @fill(ptr %text, i64 %count, i32 %signal, ptr %info, ptr %table)
-  %written = call i64 @write(i32 2, ptr @buffer, i64 %filled)
-  br label %pass
+  %waiting = atomicrmw xchg ptr @pending, i64 %filled seq_cst
+{word("state", "table", call.RECOVERY)}
+  %code.at = getelementptr i32, ptr %info, i64 2
+  %code = load i32, ptr %code.at
+  %real = icmp sgt i32 %code, 0
+  %kept = icmp ne i64 %state, 0
+  %legal = icmp ne i32 %signal, {int(signal.SIGILL)}
+  %some = and i1 %real, %kept
+  %returns = and i1 %some, %legal
+  br i1 %returns, label %recover, label %pass
+recover:
+  call void @keep(ptr %table, i32 %signal, ptr %info, ptr %context, i64 %state)
+  %where = inttoptr i64 %state to ptr
+  call void @longjmp(ptr %where, i32 1)
+  unreachable
 pass:
+  %length = atomicrmw xchg ptr @pending, i64 0 seq_cst
+  %silent = icmp eq i64 %length, 0
+  br i1 %silent, label %on, label %tell
+tell:
+  %written = call i64 @write(i32 2, ptr @buffer, i64 %length)
+  br label %on
+on:
   call void @chain(i32 %signal, ptr %info, ptr %context)
   ret void
 }}

@@ -15,15 +15,26 @@ from emu.tile.cpu import call, native
 from emu.tile.cpu.reports import (
     CALLBACK,
     CODE_BITS,
+    FAULT,
     LOOP_CODES,
     Assert,
     FailedAssert,
     Loop,
     Print,
 )
-from emu.tile.cpu.run import crash, pool, private_memory, red_zones, turns, watching
+from emu.tile.cpu.run import (
+    crash,
+    crash_text,
+    faults,
+    pool,
+    private_memory,
+    red_zones,
+    turns,
+    watching,
+)
 from emu.tile.cpu.run.red_zones import DAMAGED
 from emu.tile.cpu.run.thread import thread_state
+from emu.tile.ir import Location
 
 MAX_FAILURES = 256
 """Number of failures that are kept until they are raised."""
@@ -80,6 +91,7 @@ class Kernel:
         place: File and line of the kernel; empty if not known.
         updated: Number of the argument whose memory the first atomic operation on a tile updates, and how many
             elements; (-1, 0) if there is none.
+        places: Places of its instructions, by the number of the line table in ``code``.
         code: The object file.
         llvm: The LLVM IR before optimisation; empty in a kernel that was loaded.
         echo: Function that receives the text of prints. Default: write to standard output.
@@ -96,6 +108,7 @@ class Kernel:
     parameters: tuple[tuple[str, str], ...]
     place: str
     updated: tuple[int, int]
+    places: tuple[Location, ...]
     code: bytes
     llvm: str = field(default="", repr=False)
     echo: Callable[[str], None] | None = field(default=None, repr=False)
@@ -103,7 +116,7 @@ class Kernel:
 
     def __post_init__(self) -> None:
         self.address = native.load_once(self.code, self.symbol)
-        self._entry: Callable[[int], int] = _Entry(self.address)
+        self._entry: Callable[[int], int] = _Entry(crash.entry() or self.address)
         self._failures: dict[tuple[int, int, int], Failure] = {}
         self._callback = CALLBACK(self._report) if self.prints else None
         # Native code finds all of these by address: they must live as long as the kernel.
@@ -116,7 +129,7 @@ class Kernel:
         self._facts[call.CODE] = self.address
         self._pointers = red_zones.pointers(tuple(self.parameters))
         self._facts[call.POINTERS] = ctypes.addressof(self._pointers)
-        note = crash.note(self.name, self.place, self.parameters)
+        note = crash_text.note(self.name, self.place, self.parameters)
         self._note = ctypes.create_string_buffer(note)
         self._facts[call.NOTE] = ctypes.addressof(self._note)
         self._facts[call.NOTE_BYTES] = len(note)
@@ -126,7 +139,7 @@ class Kernel:
         """Return the kernel as bytes for :meth:`from_bytes`, valid for this kind of CPU."""
         kept = (self.name, self.symbol, self.format, self.scratch_bytes)
         facts = (self.asserts, self.prints, self.loops, self.parameters, self.place, self.updated)
-        return pickle.dumps((*kept, *facts, self.code))
+        return pickle.dumps((*kept, *facts, self.places, self.code))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Kernel:
@@ -284,6 +297,8 @@ class Kernel:
     def check_stopped(self, status: int, grid: tuple[int, int, int]) -> None:
         """Raise the error for which this thread was told to stop, if ``status`` says that it was."""
         program, code = status >> CODE_BITS, status & ((1 << CODE_BITS) - 1)
+        if code == FAULT:
+            faults.raise_fault(self)
         if code >= LOOP_CODES:
             x, y, _ = grid
             numbers = (program % x, program // x % y, program // (x * y))

@@ -4,8 +4,8 @@ An allocator that wants its memory watched (:mod:`emu.accelerator.red_zones` mak
 write the zones: 64 bytes before the memory, and an eighth of its size behind it, 64 to 4096 bytes. They are compared
 when the memory is freed, and after each launch of a kernel for the arguments that point to such memory.
 
-No registry says where memory begins: the zone before it holds its size and a check word, so that a pointer to its
-first byte is recognised by what stands before it. That makes a launch pay some nanoseconds an argument.
+A pointer to the first byte of such memory is recognised by a table (``live_blocks``); the zone before it holds
+its size and a check word. So an argument costs a launch some nanoseconds, and an address that is none costs no crash.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from emu.tile.cpu import call, native
+from emu.tile.cpu.run import crash, live_blocks
+from emu.tile.cpu.run.crash_text import word as _word
+from emu.tile.cpu.run.live_blocks import BEFORE
 
-BEFORE = 64
-"""Bytes before the memory: its size, the check word, and the canary."""
 CANARY = 0xCB
 LEAST, MOST = 64, 4096
 """Bounds of the zone behind the memory, in bytes."""
 DAMAGED = -(1 << 61)
 """Status of a launch after which a zone is not as it was; no kernel returns it."""
 
-_MAGIC = 0x5ED2_0E5A_91C4_37B6
 _HEADER = 16
 _RECORDS = 64
 _WORDS = 6
@@ -201,13 +201,6 @@ def pointers(parameters: tuple[tuple[str, str], ...]) -> ctypes.Array[ctypes.c_i
     return (ctypes.c_int64 * (len(numbers) + 1))(len(numbers), *numbers)
 
 
-def _word(name: str, base: str, number: int) -> str:
-    return f"""\
-  %{name}.at = getelementptr i64, ptr %{base}, i64 {number}
-  %{name} = load i64, ptr %{name}.at, align 8
-"""
-
-
 def _text(name: str) -> str:
     """Return the LLVM IR: a function that returns the addresses of the others."""
     table = ("entry", "look", "find", "mark", "release_check", "records", "count", "count")
@@ -219,7 +212,9 @@ def _text(name: str) -> str:
 define ptr @"{name}"() {{
   ret ptr @table
 }}
-{FIND}
+{live_blocks.FIND}
+{live_blocks.CHANGE}
+{TAIL}
 {_SCAN}
 {_MARK}
 {_release_check()}
@@ -228,7 +223,8 @@ define ptr @"{name}"() {{
 """
 
 
-FIND = f"""\
+TAIL = f"""\
+; The bytes of the zone behind %size bytes.
 define internal i64 @tail(i64 %size) alwaysinline {{
   %eighth = lshr i64 %size, 3
   %whole = and i64 %eighth, -64
@@ -237,48 +233,6 @@ define internal i64 @tail(i64 %size) alwaysinline {{
   %large = icmp ugt i64 %atleast, {MOST}
   %bytes = select i1 %large, i64 {MOST}, i64 %atleast
   ret i64 %bytes
-}}
-define internal i64 @check_word(i64 %p, i64 %size) alwaysinline {{
-  %a = xor i64 %p, {_MAGIC}
-  %b = mul i64 %size, -7046029254386353131
-  %c = xor i64 %a, %b
-  ret i64 %c
-}}
-declare i32 @msync(ptr, i64, i32)
-; Whether there is memory in the page before %p. A call of the system: other ways to ask cost a crash.
-define internal i1 @is_mapped(i64 %p) noinline {{
-  %before = sub i64 %p, {BEFORE}
-  %page = and i64 %before, -4096
-  %at = inttoptr i64 %page to ptr
-  %failed = call i32 @msync(ptr %at, i64 4096, i32 1)
-  %mapped = icmp eq i32 %failed, 0
-  ret i1 %mapped
-}}
-; The size of the memory that begins at %p, or -1. What stands before an address that begins a page may not be mapped.
-define internal i64 @find(i64 %p) alwaysinline {{
-entry:
-  %line = and i64 %p, 63
-  %aligned = icmp eq i64 %line, 0
-  %page = and i64 %p, 4095
-  %inside = icmp ne i64 %page, 0
-  br i1 %aligned, label %aligns, label %no
-aligns:
-  br i1 %inside, label %look, label %ask
-ask:
-  %mapped = call i1 @is_mapped(i64 %p)
-  br i1 %mapped, label %look, label %no
-look:
-  %header = sub i64 %p, {BEFORE}
-  %at = inttoptr i64 %header to ptr
-{_word("size", "at", 0)}
-{_word("word", "at", 1)}
-  %right = call i64 @check_word(i64 %p, i64 %size)
-  %same = icmp eq i64 %right, %word
-  br i1 %same, label %yes, label %no
-yes:
-  ret i64 %size
-no:
-  ret i64 -1
 }}
 """
 
@@ -312,6 +266,7 @@ define internal void @mark(i64 %p, i64 %size) {{
   %behind = inttoptr i64 %end to ptr
   %bytes = call i64 @tail(i64 %size)
   call void @llvm.memset.p0.i64(ptr %behind, i8 {CANARY - 256}, i64 %bytes, i1 false)
+  call void @add_block(i64 %p)
   ret void
 }}
 ; Whether a byte of the zones of %size bytes at %p was written.
@@ -341,31 +296,54 @@ done:
 """
 
 
-def _release_check() -> str:
-    """Return the LLVM IR of what looks at memory that will be freed, and records what is wrong."""
-    return f"""\
-define internal void @record(i64 %p, i64 %size, i64 %from, i64 %stop) {{
+_SCAN_ZONE = f"""\
+; The first and the last byte from %from to before %stop, counted from %p, that was written; %from > last: none.
+define internal {{ i64, i64 }} @written(i64 %p, i64 %from, i64 %stop) {{
 entry:
   br label %next
 next:
-  %i = phi i64 [ %from, %entry ], [ %following, %step ]
-  %first = phi i64 [ -1000000000000000, %entry ], [ %first1, %step ]
-  %last = phi i64 [ -1000000000000000, %entry ], [ %last1, %step ]
+  %i = phi i64 [ %from, %entry ], [ %following, %next ]
+  %first = phi i64 [ %stop, %entry ], [ %first1, %next ]
+  %last = phi i64 [ {-(1 << 50)}, %entry ], [ %last1, %next ]
   %place = add i64 %p, %i
   %at = inttoptr i64 %place to ptr
   %byte = load i8, ptr %at
   %wrong = icmp ne i8 %byte, {CANARY - 256}
-  %fresh = icmp eq i64 %first, -1000000000000000
+  %fresh = icmp eq i64 %first, %stop
   %sets = and i1 %wrong, %fresh
   %first1 = select i1 %sets, i64 %i, i64 %first
   %last1 = select i1 %wrong, i64 %i, i64 %last
-  br label %step
-step:
   %following = add i64 %i, 1
   %more = icmp slt i64 %following, %stop
   br i1 %more, label %next, label %done
 done:
-  %none = icmp eq i64 %first1, -1000000000000000
+  %one = insertvalue {{ i64, i64 }} poison, i64 %first1, 0
+  %both = insertvalue {{ i64, i64 }} %one, i64 %last1, 1
+  ret {{ i64, i64 }} %both
+}}
+; The {_SHOWN} bytes at %i, none of them from behind %stop.
+define internal i128 @shown(i64 %p, i64 %i, i64 %stop) {{
+  %near = sub i64 %stop, {_SHOWN}
+  %late = icmp sgt i64 %i, %near
+  %from = select i1 %late, i64 %near, i64 %i
+  %source = add i64 %p, %from
+  %source.at = inttoptr i64 %source to ptr
+  %held = load i128, ptr %source.at, align 1
+  %ahead = sub i64 %i, %from
+  %bits = mul i64 %ahead, 8
+  %wide = zext i64 %bits to i128
+  %moved = lshr i128 %held, %wide
+  ret i128 %moved
+}}
+"""
+
+_RECORD = f"""\
+define internal void @record(i64 %p, i64 %size, i64 %from, i64 %stop) {{
+entry:
+  %both = call {{ i64, i64 }} @written(i64 %p, i64 %from, i64 %stop)
+  %first = extractvalue {{ i64, i64 }} %both, 0
+  %last = extractvalue {{ i64, i64 }} %both, 1
+  %none = icmp slt i64 %last, %from
   br i1 %none, label %out, label %keep
 keep:
   %number = atomicrmw add ptr @count, i64 1 monotonic
@@ -374,38 +352,31 @@ keep:
 store:
   %index = mul i64 %number, {_WORDS}
   %row = getelementptr i64, ptr @records, i64 %index
-  store i64 %p, ptr %row
   %row1 = getelementptr i64, ptr %row, i64 1
-  store i64 %size, ptr %row1
   %row2 = getelementptr i64, ptr %row, i64 2
-  store i64 %first1, ptr %row2
   %row3 = getelementptr i64, ptr %row, i64 3
-  store i64 %last1, ptr %row3
   %row4 = getelementptr i64, ptr %row, i64 4
-  %near = sub i64 %stop, {_SHOWN}
-  %late = icmp sgt i64 %first1, %near
-  br i1 %late, label %bytes, label %whole
-whole:
-  %source = add i64 %p, %first1
-  %source.at = inttoptr i64 %source to ptr
-  %held = load i128, ptr %source.at, align 1
-  store i128 %held, ptr %row4, align 8
-  ret void
-bytes:
-  %source2 = add i64 %p, %near
-  %source2.at = inttoptr i64 %source2 to ptr
-  %held2 = load i128, ptr %source2.at, align 1
-  %ahead = sub i64 %first1, %near
-  %bits = mul i64 %ahead, 8
-  %wide = zext i64 %bits to i128
-  %moved = lshr i128 %held2, %wide
-  store i128 %moved, ptr %row4, align 8
-  ret void
+  %shown = call i128 @shown(i64 %p, i64 %first, i64 %stop)
+  store i64 %p, ptr %row
+  store i64 %size, ptr %row1
+  store i64 %first, ptr %row2
+  store i64 %last, ptr %row3
+  store i128 %shown, ptr %row4, align 8
+  br label %out
 out:
   ret void
 }}
+"""
+
+
+def _release_check() -> str:
+    """Return the LLVM IR of what looks at memory that will be freed, and records what is wrong."""
+    return f"""\
+{_SCAN_ZONE}
+{_RECORD}
 define internal void @release_check(i64 %p) {{
 entry:
+  call void @remove_block(i64 %p)
   %header = sub i64 %p, {BEFORE}
   %at = inttoptr i64 %header to ptr
 {_word("size", "at", 0)}
@@ -475,16 +446,25 @@ done:
 """
 
 
+def _run() -> str:
+    """Return the LLVM IR that runs the kernel, and comes back after a fault where that is possible."""
+    entry = crash.entry()
+    if entry:
+        return f"  %run = inttoptr i64 {entry} to ptr\n  %status = call i64 %run(ptr %table)"
+    return f"""\
+{_word("facts_address", "table", call.FACTS)}
+  %facts = inttoptr i64 %facts_address to ptr
+{_word("code", "facts", call.CODE)}
+  %run = inttoptr i64 %code to ptr
+  %status = call i64 %run(ptr %table)"""
+
+
 def _entry() -> str:
     """Return the LLVM IR of the entry point of launches."""
     return f"""\
 define internal i64 @entry(ptr %table) {{
 entry:
-{_word("facts_address", "table", call.FACTS)}
-  %facts = inttoptr i64 %facts_address to ptr
-{_word("code", "facts", call.CODE)}
-  %kernel = inttoptr i64 %code to ptr
-  %status = call i64 %kernel(ptr %table)
+{_run()}
   %failed = icmp ne i64 %status, 0
   br i1 %failed, label %out, label %zones
 zones:
