@@ -123,8 +123,8 @@ class BoundsChecker:
 
 _FILL = """
     value = given{path}
-    if value.__class__ in tensors:
-        storage = value.untyped_storage()
+    storage = value.untyped_storage() if value.__class__ in tensors else None
+    if storage is not None and storage.resizable():  # else it is part of an array's memory
         memory[{at}] = start = storage.data_ptr()
         memory[{at} + 1] = start + len(storage)
     else:

@@ -73,10 +73,11 @@ class Overlaps:
 
     def _clash(self, loaded: Value, stored: Value) -> Register | None:
         """Return an i1: whether a store overwrites what another lane loads; ``None``: it never does."""
-        if loaded is stored:
-            return None if self._moves(loaded) else r.number(r.BIT, 1)
-        one, other = self._span(loaded), self._span(stored)
         builder = self._frame.builder
+        if loaded is stored:
+            apart = self._are_apart(loaded)
+            return None if apart is None else builder.not_(apart)
+        one, other = self._span(loaded), self._span(stored)
         below = builder.icmp_unsigned("<", one.low, other.high)
         above = builder.icmp_unsigned("<", other.low, one.high)
         overlap = builder.and_(below, above)
@@ -87,6 +88,9 @@ class Overlaps:
         same = builder.icmp_unsigned("==", one.start, other.start)
         for step, other_step in zip(one.steps, other.steps, strict=True):
             same = builder.and_(same, builder.icmp_unsigned("==", step, other_step))
+        apart = self._are_apart(loaded)
+        if apart is not None:
+            same = builder.and_(same, apart)
         return builder.and_(overlap, builder.not_(same))
 
     def _moves(self, pointer: Value) -> bool:
@@ -96,6 +100,37 @@ class Overlaps:
             extent == 1 or analysis.step(pointer, axis) != 0
             for axis, extent in enumerate(pointer.shape)
         )
+
+    def _are_apart(self, pointer: Value) -> Register | None:
+        """Return an i1: whether no two lanes of a tile have a byte in common; ``None``: they never have.
+
+        Where neither the first axes nor the last ones step over all that the others cover, it is false, on the safe side.
+        """
+        if not self._moves(pointer):
+            return r.number(r.BIT, 0)
+        analysis, span = self._frame.analysis, self._span(pointer)
+        axes = [axis for axis, extent in enumerate(pointer.shape) if extent > 1]
+        known = [analysis.step(pointer, axis) for axis in axes]
+        if len(axes) < 2 and all(isinstance(s, int) and abs(s) >= span.size for s in known):
+            return None
+        # Steps are known of the axes along which the tile moves: of all that are longer than 1.
+        moving = [axis for axis in range(len(pointer.shape)) if analysis.step(pointer, axis) != 0]
+        steps = dict(zip(moving, span.steps or (), strict=True))
+        line = [(steps[axis], pointer.shape[axis]) for axis in axes]
+        return self._frame.builder.or_(
+            self._step_over(line, span.size), self._step_over(line[::-1], span.size)
+        )
+
+    def _step_over(self, line: list[tuple[Register, int]], size: int) -> Register:
+        """Return an i1: whether each step is at least as long as what the axes behind it cover."""
+        builder, zero = self._frame.builder, r.number(r.I64, 0)
+        apart, covered = r.number(r.BIT, 1), r.number(r.I64, size)
+        for step, extent in reversed(line):
+            falls = builder.icmp_signed("<", step, zero)
+            length = builder.select(falls, builder.sub(zero, step), step)
+            apart = builder.and_(apart, builder.icmp_unsigned(">=", length, covered))
+            covered = builder.mul(length, r.number(r.I64, extent))
+        return apart
 
     def _span(self, pointer: Value) -> _Span:
         if pointer not in self._spans:

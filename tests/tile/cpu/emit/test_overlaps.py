@@ -128,3 +128,36 @@ def test_a_wrong_answer_about_the_overlap_is_found(monkeypatch: pytest.MonkeyPat
     b.store(stored, b.load(loaded))
     with pytest.raises(AssertionError, match="differs"):
         k.program("overlap").check(run)
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_lanes_that_share_memory_are_read_before_they_are_overwritten(data: st.DataObject) -> None:
+    """Strides shorter than a row, as of windows, Hankel matrices and expanded tensors, in place and moved."""
+    draw = data.draw
+    shape = draw(st.sampled_from([(4, 4), (3, 8), (2, 40), (33, 3), (2, 3, 4), (40,), (1, 5)]))
+    dtype = draw(st.sampled_from([F32, F16, I32]))
+    k = Kernel()
+    b = k.builder
+    room = values(dtype, SIZE, special=False)
+    pointer = b.ptr_add(k.pointer(room), k.number(SIZE // 2))
+    offsets = k.number(0, I64, shape)
+    for axis, extent in enumerate(shape):
+        line = tuple(extent if other == axis else 1 for other in range(len(shape)))
+        stride = draw(st.integers(-9, 9))
+        given = k.number(stride, I64, line)
+        if draw(st.booleans()):
+            given = b.splat(k.argument(I64, stride), line)
+        along = b.cast(b.reshape(b.arange(0, extent), line), I64)
+        along = b.binary(Code.MUL, along, given)
+        offsets = b.binary(Code.ADD, offsets, b.broadcast(along, shape))
+    places = b.ptr_add(b.splat(pointer, shape), offsets)
+    moved = places
+    if draw(st.booleans()):
+        by = b.splat(k.argument(I64, draw(st.integers(-5, 5))), shape)
+        moved = b.ptr_add(b.splat(pointer, shape), b.binary(Code.ADD, offsets, by))
+    loaded = b.load(moved)
+    # One value: of lanes that store to one place, any may be the last.
+    b.store(places, b.constant(3 if dtype is I32 else 3.0, loaded.type))
+    k.result(loaded)
+    k.program("shared").check(run)
