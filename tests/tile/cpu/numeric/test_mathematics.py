@@ -48,13 +48,8 @@ EXACT = {
 }
 ONCE = {
     Code.EXPM1,
-    Code.LOG10,
     Code.LOG1P,
     Code.SQRT,
-    Code.TAN,
-    Code.ASIN,
-    Code.ACOS,
-    Code.ATAN,
     Code.SINH,
     Code.COSH,
 }
