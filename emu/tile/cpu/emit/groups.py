@@ -336,7 +336,7 @@ class GroupEmitter:
         if bound is not None:
             stop = emit_end(self._frame, bound, group.shape[self._axis])
         ahead = None
-        if self._alone:
+        if self._alone.get("masked") is False:
             ahead = emit_prefetches(self._frame, group.operations[0])
         nest = LoopNest(self._frame, group.shape, reader, group.is_serial, stop, ahead)
         nest.emit(self._body, begin, end, self._beyond)

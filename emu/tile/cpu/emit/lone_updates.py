@@ -169,18 +169,9 @@ class LoneUpdates:
             return self._look_at([])[0], None
         assumed = Assumptions(frame, Group(given[0].shape, False, [self._operation]), frozenset())
         holds = assumed.emit_holds() if assumed.make_true(given[0]) else None
-        if holds is None:
-            private, on = self._look_at(given)
-            return private, on
-        variable = frame.variable(r.BIT)
-        whole, part, done = frame.block("whole"), frame.block("part"), frame.block("done")
-        frame.builder.cbranch(holds, whole, part)
-        for block, masks in ((whole, []), (part, given)):
-            frame.start_block(block)
-            frame.builder.store(self._look_at(masks)[0], variable)
-            frame.builder.branch(done)
-        frame.start_block(done)
-        return frame.builder.load(variable, typ=r.BIT), holds
+        # What a bound leaves out mostly lies behind the rest, and may be looked at as well.
+        private, on = self._look_at([] if holds is not None else given)
+        return private, on if holds is None else holds
 
     def _look_at(self, masks: Sequence[Value]) -> list[Register]:
         """Emit a loop over the addresses; return whether all that a mask leaves are private, and whether it leaves all."""

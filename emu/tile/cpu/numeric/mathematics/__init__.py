@@ -14,6 +14,8 @@ from emu.tile.cpu.numeric.mathematics import (
     double as double_,
 )
 from emu.tile.cpu.numeric.mathematics import (
+    double_arcs,
+    double_steps,
     error,
     exponential,
     library,
@@ -64,6 +66,12 @@ DOUBLE_FUNCTIONS: dict[Code, Callable[..., Register]] = {
     Code.LOG1P: double_.log1p,
     Code.SIN: double_.sin,
     Code.COS: double_.cos,
+    Code.TANH: double_steps.tanh,
+    Code.ERF: double_steps.erf,
+    Code.ASIN: double_arcs.asin,
+    Code.ACOS: double_arcs.acos,
+    Code.ATAN: double_arcs.atan,
+    Code.ATAN2: double_arcs.atan2,
 }
 """The functions of f64 that are ours."""
 

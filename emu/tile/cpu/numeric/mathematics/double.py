@@ -1,6 +1,6 @@
 """Exponentials, logarithms, sine and cosine of f64: vector code that stays within one unit in the last place.
 
-The other functions of f64 are the C library's, lane by lane.
+See ``double_arcs`` and ``double_steps`` for more. The other functions of f64 are the C library's, lane by lane.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _power(lanes: VectorBuilder, x: Register, number: Register) -> Register:
     return x
 
 
-def _exp_of(lanes: VectorBuilder, r: Register, lost: Register | None) -> Register:
+def exp_of_small(lanes: VectorBuilder, r: Register, lost: Register | None = None) -> Register:
     """Return e**(r + lost) for a small r, and what was lost of it."""
     build = lanes.builder
     high = build.fadd(r, lanes.f64(1.0))
@@ -150,10 +150,21 @@ def _exp_of(lanes: VectorBuilder, r: Register, lost: Register | None) -> Registe
 def exp(lanes: VectorBuilder, x: Register) -> Register:
     """e**x."""
     x = lanes.clamp(x, -746.0, 710.0)
-    number, _ = nearest_64(lanes, x, _LOG2_E[0])
+    r, number, _ = _reduced(lanes, x)
+    return _power(lanes, exp_of_small(lanes, r), number)
+
+
+def exp_parts(lanes: VectorBuilder, x: Register) -> tuple[Register, Register]:
+    """e**x = p * 2**n: p, and n in the last bits."""
+    r, _, exponent = _reduced(lanes, x)
+    return exp_of_small(lanes, r), exponent
+
+
+def _reduced(lanes: VectorBuilder, x: Register) -> tuple[Register, Register, Register]:
+    """x = n * ln(2) + r: r, n, and n in the last bits."""
+    number, exponent = nearest_64(lanes, x, _LOG2_E[0])
     r = lanes.fma(number, lanes.f64(-_LN2[0]), x)
-    r = lanes.fma(number, lanes.f64(-_LN2[1]), r)
-    return _power(lanes, _exp_of(lanes, r, None), number)
+    return lanes.fma(number, lanes.f64(-_LN2[1]), r), number, exponent
 
 
 def exp2(lanes: VectorBuilder, x: Register) -> Register:
@@ -165,7 +176,7 @@ def exp2(lanes: VectorBuilder, x: Register) -> Register:
     r = build.fmul(fraction, lanes.f64(_LN2[0]))
     lost = lanes.fma(fraction, lanes.f64(_LN2[0]), build.fneg(r))
     lost = lanes.fma(fraction, lanes.f64(_LN2[1]), lost)
-    return _power(lanes, _exp_of(lanes, r, lost), number)
+    return _power(lanes, exp_of_small(lanes, r, lost), number)
 
 
 def sigmoid(lanes: VectorBuilder, x: Register) -> Register:

@@ -11,7 +11,9 @@ _LN2_32 = (0.6931471824645996, -1.9046542121259336e-09)
 _LOG2_E_32 = (1.4426950216293335, 1.925963033500011e-08)
 _LN2 = 0.6931471805599453
 _LOG2_E = 1.4426950408889634
-_LOG10_2 = 0.3010299956639812
+_LOG10_E_32 = (0.4342944920063019, -1.0103049952192578e-08)
+_LOG10_2_32 = (0.30103302001953125, -3.024355464731343e-06)
+"""Logarithms in two f32; of the latter the first has 16 bits, so that products with exponents are exact."""
 
 _LOG = (  # log(1 + f) = f - f**2 / 2 + f**3 * LOG(f), 1 + f in sqrt(1/2) ... sqrt(2): 2**-28
     0.3333331346511841,
@@ -34,6 +36,17 @@ _LOG2 = (  # log2(1 + f) = f * log2(e) + f**2 * LOG2(f): 2**-26.9
     -0.19105209410190582,
     0.18642443418502808,
     -0.11029395461082458,
+)
+_LOG10 = (  # log10(1 + f) = f * log10(e) + f**2 * LOG10(f): 2**-27.9
+    -0.21714718639850616,
+    0.14476478099822998,
+    -0.1085805594921112,
+    0.08686796575784683,
+    -0.07213111966848373,
+    0.06157975271344185,
+    -0.05751214921474457,
+    0.05611901357769966,
+    -0.03320203721523285,
 )
 _LOG_64 = (  # log(1 + f) = f - f**2 / 2 + f**3 * LOG(f): 2**-40.8
     0.33333333320412395,
@@ -146,14 +159,17 @@ def _near_one(
 
 def log10(lanes: VectorBuilder, x: Register) -> Register:
     """Logarithm to base 10."""
-
-    def body(inner: VectorBuilder, wide: Register) -> Register:
-        build = inner.builder
-        exponent, f = _split_64(inner, wide)
-        value = build.fmul(_near_one(inner, f), inner.f64(_LOG10_2 * _LOG2_E))
-        return _edges(inner, wide, inner.fma(exponent, inner.f64(_LOG10_2), value))
-
-    return in_double(lanes, "log10", body, (x,))
+    build = lanes.builder
+    exponent, f = _split_32(lanes, x)
+    high = build.fmul(f, lanes.f32(_LOG10_E_32[0]))
+    low = lanes.fma(f, lanes.f32(_LOG10_E_32[0]), build.fneg(high))
+    low = lanes.fma(f, lanes.f32(_LOG10_E_32[1]), low)
+    low = lanes.fma(build.fmul(f, f), lanes.polynomial(f, _LOG10), low)
+    low = lanes.fma(exponent, lanes.f32(_LOG10_2_32[1]), low)
+    whole = build.fmul(exponent, lanes.f32(_LOG10_2_32[0]))  # 0, or larger than the rest
+    total = build.fadd(whole, high)
+    lost = build.fsub(high, build.fsub(total, whole))
+    return _edges(lanes, x, build.fadd(total, build.fadd(lost, low)))
 
 
 def log1p(lanes: VectorBuilder, x: Register) -> Register:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from emu.tile.cpu.numeric.mathematics.shared import (
     in_double,
     nearest_32,
-    nearest_64,
     outlined,
     unlikely,
 )
@@ -20,9 +19,7 @@ _TWO_BY_PI = 0.6366197723675814
 _PI = 3.141592653589793
 _HALF_PI = 1.5707963267948966
 _HALF_PI_32 = (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15)
-_HALF_PI_64 = (1.5707963267948966, 6.123233995736766e-17)
 _LARGE_32 = 100_000.0  # up to here three f32 of pi / 2 suffice
-_LARGE_64 = 2.0**30  # up to here two f64 suffice
 # Bits of 1 / (2 pi), behind eight zeros, for the whole range of f32's exponent.
 _TURN = (0x28BE60, 0xDB939105, 0x4A7F09D5, 0xF47D4D37, 0x7036D8A5, 0x664F10E4, 0x107F9458)
 
@@ -51,15 +48,33 @@ _COS_64 = (  # cos(r) = 1 + r**2 * COS(r**2): 2**-53
     -2.755520719990952e-07,
     2.0628565067577572e-09,
 )
-_ASIN_64 = (  # asin(x) = x + x**3 * ASIN(x**2), |x| <= 1/2: 2**-39
-    0.16666666627334784,
-    0.07500004981692109,
-    0.04464070792869342,
-    0.0304265216450613,
-    0.0218657268876424,
-    0.02064636228671073,
-    0.001979070167480811,
-    0.03291182674668414,
+_TAN = (  # tan(r) = r + r**3 * TAN(r**2), |r| <= pi / 4: 2**-28
+    0.33333343267440796,
+    0.13332770764827728,
+    0.05405491963028908,
+    0.02128170244395733,
+    0.010886765085160732,
+    -2.196411878685467e-05,
+    0.0044487882405519485,
+)
+_ASIN = (  # asin(x) = x + x**3 * ASIN(x**2), |x| <= 1/2: 2**-26.8
+    0.16666731238365173,
+    0.07495668530464172,
+    0.04546570032835007,
+    0.024057045578956604,
+    0.042553599923849106,
+)
+_ATAN = (  # atan(x) = x + x**3 * ATAN(x**2), |x| <= 1: 2**-30
+    -0.333333283662796,
+    0.19999751448631287,
+    -0.1428060531616211,
+    0.11061642318964005,
+    -0.08818456530570984,
+    0.06747514009475708,
+    -0.044639311730861664,
+    0.022396525368094444,
+    -0.007208696100860834,
+    0.0010844927746802568,
 )
 _ATAN_64 = (  # atan(x) = x + x**3 * ATAN(x**2), |x| <= 1: 2**-39
     -0.33333333292389433,
@@ -93,7 +108,7 @@ def tan(lanes: VectorBuilder, x: Register) -> Register:
 
     def body(inner: VectorBuilder, a: Register) -> Register:
         small = _tan_small(inner, a)
-        return _replaced(inner, a, _LARGE_64, small, "tan", _tan_large)
+        return _replaced(inner, a, _LARGE_32, small, "tan", _tan_large)
 
     return outlined(lanes, "tan", body, (x,))
 
@@ -223,11 +238,27 @@ def _tangent(lanes: VectorBuilder, r: Register, quarters: Register) -> Register:
 
 def _tan_small(lanes: VectorBuilder, x: Register) -> Register:
     build = lanes.builder
-    r = build.fpext(x, lanes.type(DOUBLE))
-    nearest, quarters = nearest_64(lanes, r, _TWO_BY_PI)
-    for part in _HALF_PI_64:
-        r = lanes.fma(nearest, lanes.f64(-part), r)
-    value = _tangent(lanes, r, quarters)
+    nearest, turns = nearest_32(lanes, x, _TWO_BY_PI)
+    exact = lanes.fma(nearest, lanes.f32(-_HALF_PI_32[0]), x)
+    product = build.fmul(nearest, lanes.f32(-_HALF_PI_32[1]))
+    lost = lanes.fma(nearest, lanes.f32(-_HALF_PI_32[1]), build.fneg(product))
+    r = build.fadd(exact, product)
+    moved = build.fsub(r, exact)
+    lost = build.fadd(lost, build.fsub(exact, build.fsub(r, moved)))
+    lost = build.fadd(lost, build.fsub(product, moved))
+    lost = lanes.fma(nearest, lanes.f32(-_HALF_PI_32[2]), lost)
+    square = build.fmul(r, r)
+    cube = build.fmul(square, r)
+    # tan(r + lost) = r + (r**3 TAN + lost (1 + r**2)), more or less
+    low = lanes.fma(cube, lanes.polynomial(square, _TAN), lanes.fma(square, lost, lost))
+    value = build.fadd(r, low)
+    low = build.fadd(build.fsub(r, value), low)  # what the sum has lost
+    inverse = build.fdiv(lanes.f32(-1.0), value)
+    rest = lanes.fma(value, inverse, lanes.f32(1.0))
+    rest = lanes.fma(low, inverse, rest)
+    inverse = lanes.fma(rest, inverse, inverse)
+    odd = build.icmp_unsigned("!=", build.and_(turns, lanes.i32(1)), lanes.i32(0))
+    value = build.select(odd, inverse, value)
     return build.select(build.fcmp_ordered("==", x, lanes.f32(0.0)), x, value)  # of -0
 
 
@@ -238,42 +269,44 @@ def _tan_large(lanes: VectorBuilder, x: Register) -> Register:
     return _of_finite(lanes, x, value)
 
 
-def _arc(lanes: VectorBuilder, x: Register) -> tuple[Register, Register]:
-    """Return asin(|x|) where |x| <= 1/2, else acos(|x|), and whether it is the latter."""
+def _arc(lanes: VectorBuilder, x: Register) -> tuple[Register, Register, Register]:
+    """Return two parts of asin(|x|) where |x| <= 1/2, else of acos(|x|) / 2, and whether it is the latter."""
     build = lanes.builder
     size = lanes.abs(x)
-    far = build.fcmp_ordered(">", size, lanes.f64(0.5))
-    half = lanes.fma(size, lanes.f64(-0.5), lanes.f64(0.5))
+    far = build.fcmp_ordered(">", size, lanes.f32(0.5))
+    half = lanes.fma(size, lanes.f32(-0.5), lanes.f32(0.5))  # exact
     square = build.select(far, half, build.fmul(x, x))
     root = build.select(far, intrinsic(build, "sqrt", (half,)), size)
-    value = lanes.fma(build.fmul(square, root), lanes.polynomial(square, _ASIN_64), root)
-    return build.select(far, build.fadd(value, value), value), far
+    rest = build.fmul(build.fmul(square, root), lanes.polynomial(square, _ASIN))
+    return root, rest, far
 
 
 def asin(lanes: VectorBuilder, x: Register) -> Register:
     """Arc sine; NaN beyond 1."""
-
-    def body(inner: VectorBuilder, wide: Register) -> Register:
-        build = inner.builder
-        value, far = _arc(inner, wide)
-        value = build.select(far, build.fsub(inner.f64(_HALF_PI), value), value)
-        return inner.copysign(value, wide)
-
-    return in_double(lanes, "asin", body, (x,))
+    build = lanes.builder
+    root, rest, far = _arc(lanes, x)
+    near = build.fadd(root, rest)
+    quarter = lanes.f32(_HALF_PI_32[0])
+    outer = lanes.fma(root, lanes.f32(-2.0), quarter)
+    lost = lanes.fma(root, lanes.f32(-2.0), build.fsub(quarter, outer))
+    rest = lanes.fma(rest, lanes.f32(-2.0), build.fadd(lost, lanes.f32(_HALF_PI_32[1])))
+    return lanes.copysign(build.select(far, build.fadd(outer, rest), near), x)
 
 
 def acos(lanes: VectorBuilder, x: Register) -> Register:
     """Arc cosine; NaN beyond 1."""
-
-    def body(inner: VectorBuilder, wide: Register) -> Register:
-        build = inner.builder
-        value, far = _arc(inner, wide)
-        negative = build.fcmp_ordered("<", wide, inner.f64(0.0))
-        outer = build.select(negative, build.fsub(inner.f64(_PI), value), value)
-        near = build.fsub(inner.f64(_HALF_PI), inner.copysign(value, wide))
-        return build.select(far, outer, near)
-
-    return in_double(lanes, "acos", body, (x,))
+    build = lanes.builder
+    root, rest, far = _arc(lanes, x)
+    value = build.fadd(root, rest)
+    negative = build.fcmp_ordered("<", x, lanes.f32(0.0))
+    # pi - 2 * value; 2 * value; pi / 2 - value and pi / 2 + value
+    signed = lanes.copysign(value, x)
+    lost = build.fsub(signed, lanes.f32(_HALF_PI_32[1]))
+    near = build.fsub(lanes.f32(_HALF_PI_32[0]), lost)
+    double = build.fadd(value, value)
+    opposite = build.fsub(double, lanes.f32(2 * _HALF_PI_32[1]))
+    opposite = build.fsub(lanes.f32(2 * _HALF_PI_32[0]), opposite)
+    return build.select(far, build.select(negative, opposite, double), near)
 
 
 def _polynomial_atan(lanes: VectorBuilder, x: Register) -> Register:
@@ -284,17 +317,16 @@ def _polynomial_atan(lanes: VectorBuilder, x: Register) -> Register:
 
 def atan(lanes: VectorBuilder, x: Register) -> Register:
     """Arc tangent."""
-
-    def body(inner: VectorBuilder, wide: Register) -> Register:
-        build = inner.builder
-        size = inner.abs(wide)
-        far = build.fcmp_ordered(">", size, inner.f64(1.0))
-        ratio = build.select(far, build.fdiv(inner.f64(1.0), size), size)
-        value = _polynomial_atan(inner, ratio)
-        value = build.select(far, build.fsub(inner.f64(_HALF_PI), value), value)
-        return inner.copysign(value, wide)
-
-    return in_double(lanes, "atan", body, (x,))
+    build = lanes.builder
+    size = lanes.abs(x)
+    far = build.fcmp_ordered(">", size, lanes.f32(1.0))
+    ratio = build.select(far, build.fdiv(lanes.f32(1.0), size), size)
+    square = build.fmul(ratio, ratio)
+    cube = build.fmul(square, ratio)
+    value = lanes.fma(cube, lanes.polynomial(square, _ATAN), ratio)
+    lost = build.fsub(value, lanes.f32(_HALF_PI_32[1]))
+    value = build.select(far, build.fsub(lanes.f32(_HALF_PI_32[0]), lost), value)
+    return lanes.copysign(value, x)
 
 
 def atan2(lanes: VectorBuilder, y: Register, x: Register) -> Register:
