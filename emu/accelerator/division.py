@@ -11,6 +11,7 @@ from ctypes import c_float
 from typing import Any
 
 import torch
+from torch._C import _functorch  # pyright: ignore[reportAttributeAccessIssue] # not in its stub
 
 from emu.accelerator.annotations import Args, Kwargs, Tensor, TorchFunction
 from emu.accelerator.device_tags import tag_of
@@ -120,7 +121,7 @@ def _is_host_number(tensor: Tensor) -> bool:
         and tensor.device.type == "cpu"
         and not tensor.is_complex()
         and not tensor.requires_grad
-        and torch._C._functorch.peek_interpreter_stack() is None
+        and _functorch.peek_interpreter_stack() is None
     )
 
 
