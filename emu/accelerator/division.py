@@ -144,7 +144,7 @@ def _reciprocal(number: float, dtype: torch.dtype) -> float | None:
         return None
 
 
-def _is_power_of_two(number: float) -> bool:
+def _is_power_of_two(number: Any) -> bool:
     """Return whether a number and its reciprocal are powers of two that fp32 holds."""
     size = abs(number)
     return _SMALLEST <= size <= _LARGEST and math.frexp(size)[0] == 0.5
