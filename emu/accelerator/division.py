@@ -11,6 +11,7 @@ from ctypes import c_float
 from typing import Any
 
 import torch
+from torch._C import _functorch  # pyright: ignore[reportAttributeAccessIssue] # not in its stub
 
 from emu.accelerator.annotations import Args, Kwargs, Tensor, TorchFunction
 from emu.accelerator.device_tags import tag_of
@@ -30,6 +31,7 @@ _PRODUCTS: dict[TorchFunction, TorchFunction] = {
     Tensor.true_divide_: Tensor.mul_,
 }
 _NUMBERS = (float, int)
+_FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 _SMALLEST, _LARGEST = 2.0**-126, 2.0**126  # numbers between them have normal reciprocals in fp32
 
 
@@ -51,8 +53,13 @@ def _divide(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
         (given, number), others = args, kwargs
     else:
         given, number, others = _arguments(args, kwargs)
-    is_tensor = isinstance(number, torch.Tensor)
-    if (is_tensor and number.dim()) or type(given) not in PLAIN:
+    kind = type(number)
+    is_tensor = kind not in _NUMBERS and isinstance(number, torch.Tensor)
+    if (
+        (is_tensor and number.dim())
+        or type(given) not in PLAIN
+        or (kind in _NUMBERS and _is_power_of_two(number))
+    ):
         return follow(func, args, kwargs)
     tag = tag_of(given)
     if tag is None or tag.type != "cuda" or torch._C._len_torch_dispatch_stack():
@@ -80,11 +87,12 @@ def _factors(given: Tensor, number: Any) -> tuple[Tensor, float] | None:
     """Return what CUDA multiplies in place of ``given / number``, or None where it divides, or gets the same bits."""
     if type(number) not in _NUMBERS:
         number = _to_number(number)
-    if number is None or given.is_complex():
-        return None
-    inverse = _reciprocal(
-        number, given.dtype if given.is_floating_point() else torch.get_default_dtype()
-    )
+    dtype = given.dtype
+    if dtype not in _FLOATS:
+        if dtype.is_complex:
+            number = None
+        dtype = torch.get_default_dtype()
+    inverse = None if number is None else _reciprocal(number, dtype)
     return None if inverse is None else (given, inverse)
 
 
@@ -120,21 +128,23 @@ def _is_host_number(tensor: Tensor) -> bool:
         and tensor.device.type == "cpu"
         and not tensor.is_complex()
         and not tensor.requires_grad
-        and torch._C._functorch.peek_interpreter_stack() is None
+        and _functorch.peek_interpreter_stack() is None
     )
 
 
 def _reciprocal(number: float, dtype: torch.dtype) -> float | None:
     """Return ``1 / number`` for a product in a dtype, or None if that has the bits of the division."""
+    if _is_power_of_two(number):
+        return None
     try:
-        size = abs(number)
-        if _SMALLEST <= size <= _LARGEST and math.frexp(size)[0] == 0.5:
-            return None
         # Products of narrower floats are computed in fp32; torch rounds the quotient below to it once more,
         # which from fp64 gives the bits of a division in fp32.
         return 1.0 / (number if dtype == torch.float64 else c_float(number).value)
-    except (
-        ArithmeticError,
-        TypeError,
-    ):  # zero, integers too large for a float: torch's own results and errors
+    except ArithmeticError:  # zero, integers too large for a float: torch's own results and errors
         return None
+
+
+def _is_power_of_two(number: Any) -> bool:
+    """Return whether a number and its reciprocal are powers of two that fp32 holds."""
+    size = abs(number)
+    return _SMALLEST <= size <= _LARGEST and math.frexp(size)[0] == 0.5

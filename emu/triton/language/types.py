@@ -6,7 +6,7 @@ import builtins
 import enum
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, Self, SupportsIndex, TypeAlias
 
 from emu.tile import types as tile
 from emu.triton import formats
@@ -18,6 +18,8 @@ MAX_NUMEL = 1 << 20
 
 class dtype(base_type):
     """Dtype of an element, and base of pointer and block types.
+
+    There is one object for each dtype of an element: kernels compare them with ``is``.
 
     Attributes:
         name: Triton's short name: ``int32``, ``fp16``, ``bf16``, ``fp8e5``.
@@ -44,6 +46,20 @@ class dtype(base_type):
         BOOLEAN = 0
         INTEGRAL = 1
         FLOATING = 2
+
+    _made: ClassVar[dict[object, dtype]] = {}
+
+    def __new__(cls, name: object = None, *_: object, **__: object) -> Self:
+        """Return the dtype of that name; pointers and blocks are made anew."""
+        plain = unwrap(name)
+        if cls is not dtype or not dtype.is_dtype(plain):
+            return super().__new__(cls)
+        known: Any = dtype._made.setdefault(plain, super().__new__(cls))
+        return known  # type: ignore[no-any-return]  # a dtype, and so is cls
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        """Have copies and what is unpickled be this object, too."""
+        return (dtype, (self.name,)) if type(self) is dtype else super().__reduce_ex__(protocol)
 
     def __init__(self, name: ConstexprLike[str]) -> None:
         plain = unwrap(name)

@@ -7,7 +7,7 @@
 ``python/test/unit`` that has a meaning without a GPU runs under ``emu run -m pytest``, its tests dealt out to
 ``--jobs`` processes. A test that kills its process is counted as a crash, one that takes longer than ``--timeout``
 as a hang, and the others of its process are run again without it. A test that needs Triton's own compiler or tools, or
-reads MLIR once its kernels are compiled, is counted as absent. Prints a line per file, then how often each
+reads MLIR or a GPU's assembly once its kernels are compiled, is counted as absent. Prints a line per file, then how often each
 kind of failure was met, with one test that has it. ``--out`` writes each test's outcome, and ``--before`` names
 the tests whose outcome differs from that of such a file.
 """

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from language_harness import DTYPES
 
 import emu.triton.language as tl
+from emu import triton
 from emu.tile import types as tile
 
 
@@ -75,3 +79,44 @@ def test_texts_of_signatures() -> None:
     assert tl.str_to_ty(("i32", "*fp32")).types == [tl.int32, tl.pointer_type(tl.float32)]
     with pytest.raises(ValueError, match="type of a signature, but got 'i33'"):
         tl.str_to_ty("i33")
+
+
+@triton.jit
+def which(dtype):
+    if dtype is tl.float32:
+        return 32
+    elif dtype is tl.float16:
+        return 16
+    else:
+        return 0
+
+
+@triton.jit
+def widths(x_ptr, out_ptr):
+    x = tl.load(x_ptr)
+    tl.store(out_ptr, which(x_ptr.dtype.element_ty))
+    tl.store(out_ptr + 1, which(x.dtype))
+    tl.store(out_ptr + 2, which(x.to(tl.float32).dtype))
+    tl.store(out_ptr + 3, which((x[None] + x[None]).dtype))
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+@pytest.mark.parametrize(("name", "width"), [("float32", 32), ("float16", 16), ("int32", 0)])
+def test_kernels_compare_dtypes_with_is(name, width, interpret):
+    out = np.zeros(4, np.int32)
+    kernel = triton.jit(widths.fn, interpret=interpret)
+    kernel[(1,)](np.ones(1, name), out)
+    assert out.tolist() == [width, width, 32, width]
+
+
+def test_there_is_one_object_for_each_dtype():
+    for one in (tl.float32, tl.int1, tl.bfloat16, tl.void):
+        assert tl.dtype(one.name) is tl.dtype(tl.constexpr(one.name)) is one
+        assert copy.deepcopy(one) is copy.copy(one) is one
+        assert pickle.loads(pickle.dumps(one)) is one
+    pointer = tl.pointer_type(tl.float32)
+    assert pointer is not tl.pointer_type(tl.float32)
+    assert pointer == tl.pointer_type(tl.float32) == copy.deepcopy(pointer)
+    assert copy.deepcopy(pointer).element_ty is tl.float32
+    with pytest.raises(ValueError, match="name must be that of a dtype"):
+        tl.dtype("fp33")
