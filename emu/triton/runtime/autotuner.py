@@ -496,23 +496,14 @@ def autotune(
         ValueError: A name is not one of the kernel's parameters.
     """
 
+    settings = (
+        *(reset_to_zero, restore_value, pre_hook, post_hook, prune_configs_by),
+        *(warmup, rep, use_cuda_graph, do_bench, cache_results),
+    )
+
     def decorate(fn: KernelInterface[Any]) -> Autotuner:
-        return Autotuner(
-            checks.check_kernel("fn", fn),
-            fn.arg_names,
-            configs,
-            key,
-            reset_to_zero,
-            restore_value,
-            pre_hook=pre_hook,
-            post_hook=post_hook,
-            prune_configs_by=prune_configs_by,
-            warmup=warmup,
-            rep=rep,
-            use_cuda_graph=use_cuda_graph,
-            do_bench=do_bench,
-            cache_results=cache_results,
-        )
+        names = checks.check_kernel("fn", fn).arg_names
+        return Autotuner(fn, names, configs, key, *settings)
 
     return decorate
 
