@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder
-from emu.triton.language.conversion import cast_to, is_number, literal
+from emu.triton.language.conversion import cast_to, is_number, literal, to_tensor
 from emu.triton.language.shapes import checked_shape, item, wrapped
 from emu.triton.language.types import block_type, int32, shown_dtype
 from emu.triton.language.types import dtype as _dtype
@@ -78,7 +78,7 @@ def full(shape: ShapeLike, value: TensorLike, dtype: ConstexprLike[_dtype]) -> t
         dtype: Its dtype.
     """
     extents, to = checked_shape(shape), unwrap(dtype)
-    if not isinstance(to, _dtype):
+    if not isinstance(to, _dtype) or isinstance(to, block_type):
         raise TypeError(f"dtype must be a dtype of triton.language, but got {shown_dtype(to)}")
     if isinstance(value, tensor):
         single = cast_to(item(value), to)
@@ -99,4 +99,5 @@ def zeros(shape: ShapeLike, dtype: ConstexprLike[_dtype]) -> tensor:
 
 def zeros_like(input: tensor) -> tensor:
     """Return a tensor of zeros with the shape and dtype of another."""
-    return full(input.type.shape, 0, input.dtype)
+    given = to_tensor(input)
+    return full(given.type.shape, 0, given.dtype)
