@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from emu.kernels.core.messages import shown
 from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder
 from emu.triton.language.conversion import cast_to, is_number, literal, to_tensor
@@ -47,14 +48,15 @@ def arange(start: ConstexprLike[int], end: ConstexprLike[int]) -> tensor:
         TypeError: ``start`` or ``end`` is not known at compile time.
         ValueError: ``start`` or ``end`` does not fit int32, or the count is not a power of two.
     """
-    first, behind = unwrap(start), unwrap(end)
+    first, behind = (int(v) if isinstance(v, bool) else v for v in (unwrap(start), unwrap(end)))
     for name, value in (("start", first), ("end", behind)):
         if not isinstance(value, int):
-            given = (value.handle.name if isinstance(value, tensor) else "") or "NAME"
-            hint = f"; declare it `{given}: tl.constexpr` and mask what is too many"
-            got = f"the run-time value {value}" if isinstance(value, tensor) else repr(value)
+            said = f"{name} of arange must be an int known at compile time, but got"
+            if not isinstance(value, tensor):
+                raise TypeError(f"{said} {shown(value, with_type=True)}")
             raise TypeError(
-                f"{name} of arange must be an int known at compile time, but got {got}{hint}"
+                f"{said} the run-time value {value}; declare it `{value.handle.name or 'NAME'}: tl.constexpr` "
+                "and mask what is too many"
             )
         if not -(2**31) <= value < 2**31:
             raise ValueError(f"{name} of arange must fit int32, but got {value}")
