@@ -41,7 +41,7 @@ def map_elementwise(
         ValueError: ``pack`` is not a power of two, or does not divide the last extent.
     """
     function = unwrap(scalar_fn)
-    if not callable(function):
+    if not callable(function) and not hasattr(function, "fn"):  # as the functions of kernels have
         raise TypeError(f"scalar_fn must be a jit function, but got {shown(function)}")
     count = unwrap(pack)
     if not isinstance(count, int) or isinstance(count, bool) or count < 1 or count & (count - 1):

@@ -49,7 +49,7 @@ def body_of(function: object) -> Combine:
         TypeError: It is not a function.
     """
     plain = unwrap(function)
-    if not callable(plain):
+    if not callable(plain) and not hasattr(plain, "fn"):  # as the functions of kernels have
         raise TypeError(f"combine_fn must be a jit function, but got {shown(plain)}")
     if plain is builtins.max:
         return maximum
