@@ -40,6 +40,11 @@ _REFUSED = {
 }
 
 
+def _check_function(value: object) -> None:
+    if not callable(value) and not hasattr(value, "fn"):  # as the functions of kernels have
+        raise TypeError(f"combine_fn must be a jit function, but got {shown(value)}")
+
+
 def body_of(function: object) -> Combine:
     """Return a function that emits a combine function's body; the language's own functions do so themselves.
 
@@ -49,8 +54,7 @@ def body_of(function: object) -> Combine:
         TypeError: It is not a function.
     """
     plain = unwrap(function)
-    if not callable(plain) and not hasattr(plain, "fn"):  # as the functions of kernels have
-        raise TypeError(f"combine_fn must be a jit function, but got {shown(plain)}")
+    _check_function(plain)
     if plain is builtins.max:
         return maximum
     if plain is builtins.min:
