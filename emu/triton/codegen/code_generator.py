@@ -158,16 +158,7 @@ def build_module(
     state = State(builder, frame, VISITORS)
     state.call = functools.partial(calls.call, state)
     module = Module()
-    combine = functools.partial(_combine, state)
-    precision = _option(options, "input_precision")
-    context = Context(
-        builder,
-        module,
-        combine,
-        debug=bool(_option(options, "debug")),
-        input_precision=None if precision is None else str(precision),
-    )
-    context.sanitize_overflow = _option(options, "sanitize_overflow") is not False
+    context = _context(state, module, options)
     (definition,) = fn.parse().body
     builder.location = frame.location(definition)
     with building(context):
@@ -182,6 +173,19 @@ def build_module(
                 CompilationError, definition, f"the code is nested too deeply: {message_of(error)}"
             ) from error
     return Module({kernel.name: kernel, **module.functions})
+
+
+def _context(state: State, module: Module, options: object) -> Context:
+    """Return what functions of the language emit into."""
+    precision = _option(options, "input_precision")
+    return Context(
+        state.builder,
+        module,
+        functools.partial(_combine, state),
+        debug=bool(_option(options, "debug")),
+        input_precision=None if precision is None else str(precision),
+        sanitize_overflow=_option(options, "sanitize_overflow") is not False,
+    )
 
 
 class _Bound(NamedTuple):

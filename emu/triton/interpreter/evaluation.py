@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,30 @@ Print = Callable[[Triple, str, Sequence[ir.Value], Sequence[Array], bool], None]
 _NAMES = {Code.LOAD: "load", Code.STORE: "store"}
 
 
+class _Frame(dict[ir.Value, Array]):
+    """Values of a recorded region; those that it uses from before it are known."""
+
+    def __missing__(self, value: ir.Value) -> Array:
+        return _array_of(value)
+
+
+@dataclass(frozen=True)
+class _Regions(Program):
+    """Program whose regions' operations are evaluated as all others.
+
+    Attributes:
+        evaluate_one: Evaluates one, of its operands and the values of the region.
+    """
+
+    evaluate_one: Callable[[ir.Operation, list[Array], dict[ir.Value, Array]], Sequence[Array]]
+
+    def operation(
+        self, operation: ir.Operation, operands: list[Array], frame: dict[ir.Value, Array]
+    ) -> Sequence[Array]:
+        """Run one operation."""
+        return self.evaluate_one(operation, operands, frame)
+
+
 class Evaluator(ir.Builder):
     """Builder whose values are known: appending an operation evaluates it.
 
@@ -55,7 +80,7 @@ class Evaluator(ir.Builder):
     ) -> None:
         super().__init__()
         self.number = number
-        self._program = Program(ir.Module(), number, grid, _write_nothing)
+        self._program = _Regions(ir.Module(), number, grid, _write_nothing, self._evaluated)
         self._memory = memory
         self._print = print_
         self.spins = spins
@@ -87,18 +112,18 @@ class Evaluator(ir.Builder):
 
     def _run(self, region: ir.Region, arguments: Sequence[Array]) -> list[Array]:
         """Evaluate a recorded region; return what it yields."""
-        known = dict(zip(region.arguments, arguments, strict=True))
-        for operation in region.operations:
-            arrays = [known[v] if v in known else _array_of(v) for v in operation.operands]
-            if operation.code in TERMINATORS:
-                return arrays
-            if operation.code in MEMORY:
-                self._check(operation, arrays)
-            for value, result in zip(
-                operation.results, self._results(operation, arrays), strict=True
-            ):
-                known[value] = np.asarray(result)
-        raise AssertionError("a region without an end")
+        return self._program.region(region, arguments, _Frame())
+
+    def _evaluated(
+        self, operation: ir.Operation, arrays: list[Array], frame: dict[ir.Value, Array]
+    ) -> Sequence[Array]:
+        """Evaluate an operation of a recorded region."""
+        if operation.code in MEMORY:
+            self._check(operation, arrays)
+        if operation.code in (Code.PRINT, Code.ASSERT):
+            self._report(operation, arrays)
+            return ()
+        return [np.asarray(r) for r in self._results(operation, arrays, frame)]
 
     def map_scalars(
         self, function: Callable[[list[tensor]], Sequence[tensor]], tiles: Sequence[tensor]
@@ -189,7 +214,12 @@ class Evaluator(ir.Builder):
         """Return the address of an argument; None if its memory is not known."""
         return self._memory.base_of(name)
 
-    def _results(self, operation: ir.Operation, arrays: list[Array]) -> Sequence[Array]:
+    def _results(
+        self,
+        operation: ir.Operation,
+        arrays: list[Array],
+        frame: dict[ir.Value, Array] | None = None,
+    ) -> Sequence[Array]:
         code = operation.code
         if code in native.INEXACT:
             return (native.elementwise(operation, arrays),)
@@ -198,7 +228,8 @@ class Evaluator(ir.Builder):
             values = arrays[1:] if code is Code.ATOMIC_CAS else arrays[1:2]
             return (native.atomic(operation, arrays[0], values, mask),)
         with np.errstate(all="ignore"):
-            return self._program.evaluate(operation, arrays)
+            inside = _Frame() if operation.regions and frame is None else frame
+            return self._program.evaluate(operation, arrays, inside)
 
     def _check(self, operation: ir.Operation, arrays: list[Array]) -> None:
         """Check the addresses of a memory operation."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 
+from emu.kernels.core.messages import shown
 from emu.triton.language.arithmetic import fdiv, minimum
 from emu.triton.language.constants import ConstexprLike, unwrap
-from emu.triton.language.conversion import to_tensor
+from emu.triton.language.conversion import is_number, to_tensor
 from emu.triton.language.mathematics import exp
 from emu.triton.language.reductions import max, sum
 from emu.triton.language.values import TensorLike, member, tensor, tuple
@@ -50,7 +51,14 @@ def swizzle2d(
 
     Returns:
         The new row and column.
+
+    Raises:
+        TypeError: One is not a number.
     """
+    given = {"i": i, "j": j, "size_i": size_i, "size_j": size_j, "size_g": size_g}
+    for name, value in given.items():
+        if not isinstance(value, tensor) and not is_number(unwrap(value)):
+            raise TypeError(f"{name} of swizzle2d must be an integer, but got {shown(value)}")
     number = i * size_j + j
     in_group = to_tensor(size_g * size_j)  # a tensor, whose dtype counts, as in Triton
     first_row = number // in_group * size_g

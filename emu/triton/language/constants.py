@@ -235,7 +235,11 @@ def unwrap(value: object) -> Any:
 
 def _is_sequence(value: object) -> bool:
     # A tensor has __iter__, too, to say that it has no items.
-    return hasattr(value, "__iter__") and not hasattr(value, "handle")
+    return (
+        hasattr(value, "__iter__")
+        and not hasattr(value, "handle")
+        and not isinstance(value, str | bytes | type)
+    )
 
 
 def unwrap_sequence(values: object) -> list[Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from emu.kernels.core.messages import shown
 from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder
-from emu.triton.language.conversion import cast_to, is_number, literal
+from emu.triton.language.conversion import cast_to, is_number, literal, to_tensor
 from emu.triton.language.shapes import checked_shape, item, wrapped
 from emu.triton.language.types import block_type, int32, shown_dtype
 from emu.triton.language.types import dtype as _dtype
@@ -47,14 +48,15 @@ def arange(start: ConstexprLike[int], end: ConstexprLike[int]) -> tensor:
         TypeError: ``start`` or ``end`` is not known at compile time.
         ValueError: ``start`` or ``end`` does not fit int32, or the count is not a power of two.
     """
-    first, behind = unwrap(start), unwrap(end)
+    first, behind = (int(v) if isinstance(v, bool) else v for v in (unwrap(start), unwrap(end)))
     for name, value in (("start", first), ("end", behind)):
         if not isinstance(value, int):
-            given = (value.handle.name if isinstance(value, tensor) else "") or "NAME"
-            hint = f"; declare it `{given}: tl.constexpr` and mask what is too many"
-            got = f"the run-time value {value}" if isinstance(value, tensor) else repr(value)
+            said = f"{name} of arange must be an int known at compile time, but got"
+            if not isinstance(value, tensor):
+                raise TypeError(f"{said} {shown(value, with_type=True)}")
             raise TypeError(
-                f"{name} of arange must be an int known at compile time, but got {got}{hint}"
+                f"{said} the run-time value {value}; declare it `{value.handle.name or 'NAME'}: tl.constexpr` "
+                "and mask what is too many"
             )
         if not -(2**31) <= value < 2**31:
             raise ValueError(f"{name} of arange must fit int32, but got {value}")
@@ -78,7 +80,7 @@ def full(shape: ShapeLike, value: TensorLike, dtype: ConstexprLike[_dtype]) -> t
         dtype: Its dtype.
     """
     extents, to = checked_shape(shape), unwrap(dtype)
-    if not isinstance(to, _dtype):
+    if not isinstance(to, _dtype) or isinstance(to, block_type):
         raise TypeError(f"dtype must be a dtype of triton.language, but got {shown_dtype(to)}")
     if isinstance(value, tensor):
         single = cast_to(item(value), to)
@@ -99,4 +101,5 @@ def zeros(shape: ShapeLike, dtype: ConstexprLike[_dtype]) -> tensor:
 
 def zeros_like(input: tensor) -> tensor:
     """Return a tensor of zeros with the shape and dtype of another."""
-    return full(input.type.shape, 0, input.dtype)
+    given = to_tensor(input)
+    return full(given.type.shape, 0, given.dtype)

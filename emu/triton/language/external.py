@@ -139,12 +139,20 @@ def extern_elementwise(
         )
     if dtypes not in table and len(operands) > 1:
         operands = promote_operands(operands)
-        dtypes = tuple(o.dtype for o in operands)
+    symbol, result = _entry(table, operands)
+    return call_extern(symbol, broadcast_tensors(*operands) if operands else (), result)
+
+
+def _entry(
+    table: Mapping[tuple[dtype, ...], tuple[str, dtype]], operands: Sequence[tensor]
+) -> tuple[str, dtype]:
+    """Return the symbol and the dtype of the result for operands."""
+    dtypes = tuple(o.dtype for o in operands)
     if dtypes not in table:
         takes = " or ".join(f"({', '.join(map(str, types))})" for types in table)
+        given = ", ".join(map(str, operands))
         raise TypeError(
-            f"input arg type does not match: the function takes {takes}, but got "
-            f"({', '.join(map(str, operands))})"
+            f"input arg type does not match: the function takes {takes}, but got ({given})"
         )
     symbol, result = (unwrap(v) for v in unwrap(table[dtypes]))
-    return call_extern(symbol, broadcast_tensors(*operands) if operands else (), result)
+    return symbol, result

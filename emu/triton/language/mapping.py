@@ -6,6 +6,7 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from emu.kernels.core.messages import shown
 from emu.tile.ir import Region, Value
 from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder, current
@@ -35,10 +36,13 @@ def map_elementwise(
         A tensor, or a tuple of as many as the function returns.
 
     Raises:
-        TypeError: The function returns no scalars, of one result scalars of several dtypes, or does what single
+        TypeError: ``scalar_fn`` is not a function, returns no scalars, of one result scalars of several dtypes, or does what single
             elements cannot do.
         ValueError: ``pack`` is not a power of two, or does not divide the last extent.
     """
+    function = unwrap(scalar_fn)
+    if not callable(function) and not hasattr(function, "fn"):  # as the functions of kernels have
+        raise TypeError(f"scalar_fn must be a jit function, but got {shown(function)}")
     count = unwrap(pack)
     if not isinstance(count, int) or isinstance(count, bool) or count < 1 or count & (count - 1):
         raise ValueError(f"pack must be a power of 2, but got {count!r}")
@@ -50,9 +54,9 @@ def map_elementwise(
     if last % count:
         raise ValueError(f"pack must divide the last extent, but got {count} for {tensors[0]}")
     if not shape:
-        return current().call(unwrap(scalar_fn), list(tensors))
+        return current().call(function, list(tensors))
     packed = [part for t in tensors for part in _unpacked(t, count)]
-    single, made = _mapped(unwrap(scalar_fn), packed, count)
+    single, made = _mapped(function, packed, count)
     results = [_packed(made[i : i + count], shape) for i in range(0, len(made), count)]
     return results[0] if single and count == 1 else tuple(results)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from emu.kernels.core.messages import shown
 from emu.tile.ops import Code
 from emu.triton.language.arithmetic import integer_operation
+from emu.triton.language.constants import unwrap
 from emu.triton.language.context import builder
-from emu.triton.language.conversion import cast_to, computed, to_tensor
+from emu.triton.language.conversion import cast_to, computed, is_number, to_tensor
 from emu.triton.language.values import TensorLike, member, tensor
 
 SINGLE_DOUBLE = ("fp32", "fp64")
@@ -130,5 +132,15 @@ def sigmoid(x: TensorLike) -> tensor:
 
 @member
 def cdiv(x: TensorLike, div: TensorLike) -> Any:
-    """Return ``x / div`` rounded up, of positive integers; of numbers known at compile time a constexpr."""
+    """Return ``x / div`` rounded up, of positive integers; of numbers known at compile time a constexpr.
+
+    Raises:
+        TypeError: One is not a number.
+        ValueError: ``div`` is a 0 known at compile time.
+    """
+    for name, value in (("x", unwrap(x)), ("div", unwrap(div))):
+        if not isinstance(value, tensor) and not is_number(value):
+            raise TypeError(f"{name} of cdiv must be an integer, but got {shown(value)}")
+    if not isinstance(div, tensor) and unwrap(div) == 0:
+        raise ValueError("div of cdiv must not be 0")
     return (x + (div - 1)) // div

@@ -44,7 +44,7 @@ class block_reference(composite):
 
 def _check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
     value = unwrap(value)
-    if value is not None and value not in allowed:
+    if value is not None and not (isinstance(value, str) and value in allowed):
         said = ", ".join(repr(a) for a in allowed)
         raise ValueError(f"{name} must be one of {said}, but got {value!r}")
 
@@ -94,7 +94,7 @@ def _check_no_block(boundary_check: object, padding_option: object) -> None:
     if isinstance(checked, language_tuple):
         checked = checked.values
     for name, value in (("boundary_check", checked), ("padding_option", unwrap(padding_option))):
-        if value not in (None, (), [], ""):
+        if value is not None and not (isinstance(value, tuple | list | str) and not value):
             raise ValueError(
                 f"{name} must only be given for a block pointer, but got {value!r}; use mask and other"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from emu.kernels.core.messages import shown
 from emu.triton.language.arithmetic import maximum, mul, where
 from emu.triton.language.constants import ConstexprLike, constexpr, unwrap
 from emu.triton.language.conversion import cast, cast_to, to_tensor
@@ -49,14 +50,17 @@ def philox_impl(
         Four words.
 
     Raises:
-        TypeError: The dtype is neither uint32 nor uint64.
+        TypeError: The dtype is neither uint32 nor uint64, or ``n_rounds`` is not an int.
     """
     counter = [to_tensor(c) for c in (c0, c1, c2, c3)]
     if counter[0].dtype.name not in _CONSTANTS:
         raise TypeError(f"the counter of philox must be uint32 or uint64, but got {counter[0]}")
     key_a, key_b, round_a, round_b = _CONSTANTS[counter[0].dtype.name]
     w0, w1, w2, w3 = counter
-    for _ in range(unwrap(n_rounds)):
+    rounds = unwrap(n_rounds)
+    if not isinstance(rounds, int):
+        raise TypeError(f"n_rounds must be an int known at compile time, but got {shown(rounds)}")
+    for _ in range(rounds):
         even, odd = w0, w2
         w0 = umulhi(round_b, odd) ^ w1 ^ k0
         w2 = umulhi(round_a, even) ^ w3 ^ k1
@@ -164,8 +168,8 @@ def rand4x(
 
 def pair_uniform_to_normal(u1: TensorLike, u2: TensorLike) -> tuple:
     """Turn two uniform tensors into two normal ones (Box and Muller)."""
-    angle = 6.283185307179586 * u2
-    radius = sqrt(-2.0 * log(maximum(1.0e-7, u1)))
+    angle = 6.283185307179586 * to_tensor(u2)
+    radius = sqrt(-2.0 * log(maximum(1.0e-7, to_tensor(u1))))
     return tuple([radius * cos(angle), radius * sin(angle)])
 
 

@@ -6,6 +6,7 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from emu.kernels.core.messages import shown
 from emu.tile import ir
 from emu.tile.ops import Code
 from emu.triton.language.arithmetic import add, and_, maximum, minimum, not_equal, or_, where, xor_
@@ -39,12 +40,21 @@ _REFUSED = {
 }
 
 
+def _check_function(value: object) -> None:
+    if not callable(value) and not hasattr(value, "fn"):  # as the functions of kernels have
+        raise TypeError(f"combine_fn must be a jit function, but got {shown(value)}")
+
+
 def body_of(function: object) -> Combine:
     """Return a function that emits a combine function's body; the language's own functions do so themselves.
 
     Python's ``max`` and ``min`` stand for ``tl.maximum`` and ``tl.minimum``.
+
+    Raises:
+        TypeError: It is not a function.
     """
     plain = unwrap(function)
+    _check_function(plain)
     if plain is builtins.max:
         return maximum
     if plain is builtins.min:
@@ -164,7 +174,10 @@ def _with_assertions(combine: Combine, messages: dict[str, None]) -> Combine:
 def inputs_of(input: TensorLike | TensorTuple, what: str) -> builtins.tuple[list[tensor], bool]:
     """Return the tensors of an input, and whether the input is a single tensor."""
     single = isinstance(input, tensor)
-    tensors = [input] if isinstance(input, tensor) else [to_tensor(t) for t in unwrap(input)]
+    given = unwrap(input)
+    if not single and not isinstance(given, list | builtins.tuple | tuple):
+        raise TypeError(f"{what} needs a tensor or a tuple of tensors, but got {shown(given)}")
+    tensors = [input] if isinstance(input, tensor) else [to_tensor(t) for t in given]
     if not tensors or any(t.extents != tensors[0].extents for t in tensors):
         said = ", ".join(map(str, tensors))
         raise ValueError(f"{what} needs tensors of one shape, but got {said or 'none'}")
@@ -232,9 +245,15 @@ def reduce(
 
 
 def sum_dtype(of: _dtype, wanted: ConstexprLike[_dtype | None]) -> _dtype:
-    """Return the dtype of a sum: integers narrower than 32 bits are added in 32 bits."""
-    given: _dtype | None = unwrap(wanted)
+    """Return the dtype of a sum: integers narrower than 32 bits are added in 32 bits.
+
+    Raises:
+        TypeError: ``wanted`` is not a dtype.
+    """
+    given = unwrap(wanted)
     if given is not None:
+        if not isinstance(given, _dtype):
+            raise TypeError(f"dtype must be a dtype of triton.language, but got {shown(given)}")
         return given
     if of.is_int() and of.int_bitwidth < 32:
         return int32 if of.is_int_signed() else uint32

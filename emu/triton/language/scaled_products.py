@@ -218,6 +218,16 @@ def _scaled(side: _Side, to: dtype, fast_math: bool) -> tensor:
     return mul(_decoded(side, to), _along_k(scales, side))
 
 
+def _accumulator(given: object, shape: tuple[int, ...]) -> tensor:
+    """Return the tensor that a product is added to: zeros if none is given."""
+    if given is None:
+        return zeros(shape, float32)
+    if not isinstance(given, tensor) or given.extents != shape or given.dtype != float32:
+        said = ", ".join(map(str, shape))
+        raise ValueError(f"acc of dot_scaled must be fp32[{said}], but got {given}")
+    return given
+
+
 def dot_scaled(
     lhs: tensor,
     lhs_scale: ConstexprLike[tensor | None],
@@ -262,12 +272,7 @@ def dot_scaled(
     left = _check_side("lhs", lhs, unwrap(lhs_scale), unwrap(lhs_format), unwrap(lhs_k_pack))
     right = _check_side("rhs", rhs, unwrap(rhs_scale), unwrap(rhs_format), unwrap(rhs_k_pack))
     shape = _check_shapes(left, right)
-    start = unwrap(acc)
-    if start is None:
-        start = zeros(shape, float32)
-    elif not isinstance(start, tensor) or start.extents != shape or start.dtype != float32:
-        said = ", ".join(map(str, shape))
-        raise ValueError(f"acc of dot_scaled must be fp32[{said}], but got {start}")
+    start = _accumulator(unwrap(acc), shape)
     to = float16 if "fp16" in (left.format, right.format) else bfloat16
     a, b = (_scaled(side, to, bool(unwrap(fast_math))) for side in (left, right))
     return wrapped(builder().dot(a.handle, b.handle, start.handle), float32)

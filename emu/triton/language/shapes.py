@@ -257,7 +257,8 @@ def permute(input: TensorLike, *dims: ShapeLike) -> tensor:
     """
     x = to_tensor(input)
     order = [unwrap(d) for d in unwrap_sequence(dims)]
-    if sorted(order) != list(range(len(x.extents))):
+    numbered = all(isinstance(d, int) for d in order)
+    if not numbered or sorted(order) != list(range(len(x.extents))):
         raise ValueError(
             f"dims must name each of the {len(x.extents)} axes of {x} once, but got {order}"
         )

@@ -494,11 +494,14 @@ def str_to_ty(name: TypeSpelling, constant: object = None) -> Any:
         constant: The value, where the text is ``constexpr``.
 
     Raises:
+        TypeError: ``name`` is not a text, nor a tuple of them.
         ValueError: There is no such type.
     """
     if isinstance(name, builtins.tuple):
         fields = getattr(type(name), "_fields", None)
         return tuple_type([str_to_ty(n, constant) for n in name], fields)
+    if not isinstance(name, str):
+        raise TypeError(f"name must be the text of a type of a signature, but got {name!r:.80}")
     if name.startswith("*"):
         const = name[1:2] == "k"
         return pointer_type(str_to_ty(name[1 + const :], constant), const=const)

@@ -229,9 +229,11 @@ class Autotuner(KernelInterface[Any]):
         try:
             config = self.configs[0] if len(self.configs) == 1 else self._choose(args, kwargs)
             self.best_config = config
+            settings = config.all_kwargs()
+            _check_once(settings, kwargs)
             if config.pre_hook is not None:
-                config.pre_hook({**self.nargs, **kwargs, **config.all_kwargs()})
-            return self.fn.run(*args, **kwargs, **config.all_kwargs())
+                config.pre_hook({**self.nargs, **kwargs, **settings})
+            return self.fn.run(*args, **kwargs, **settings)
         finally:
             self.nargs = None
 
@@ -332,12 +334,7 @@ class Autotuner(KernelInterface[Any]):
         return repr(sorted(given.items()))
 
     def _bench(self, *args: object, config: Config, **meta: object) -> list[float]:
-        twice = meta.keys() & config.kwargs.keys()
-        if twice:
-            raise ValueError(
-                f"arguments must not be given that the configurations give, but got "
-                f"{', '.join(sorted(twice))}"
-            )
+        _check_once(config.all_kwargs(), meta)
         if knobs.autotuning.print:
             sys.stdout.write(f"Autotuning kernel {self.__name__} with config {config}\n")
         current = {**meta, **config.all_kwargs()}
@@ -444,6 +441,14 @@ def _read_times(name: str, count: int) -> list[list[float]] | None:
     return times if whole else None
 
 
+def _check_once(settings: Arguments, given: Arguments) -> None:
+    """Check that a launch does not give what a configuration gives."""
+    if settings.keys().isdisjoint(given):
+        return
+    twice = ", ".join(sorted(settings.keys() & given.keys()))
+    raise ValueError(f"arguments must not be given that the configurations give, but got {twice}")
+
+
 def _fill_zero(value: Tensor) -> None:
     value.zero_() if hasattr(value, "zero_") else value.fill(0)
 
@@ -496,23 +501,14 @@ def autotune(
         ValueError: A name is not one of the kernel's parameters.
     """
 
+    settings = (
+        *(reset_to_zero, restore_value, pre_hook, post_hook, prune_configs_by),
+        *(warmup, rep, use_cuda_graph, do_bench, cache_results),
+    )
+
     def decorate(fn: KernelInterface[Any]) -> Autotuner:
-        return Autotuner(
-            checks.check_kernel("fn", fn),
-            fn.arg_names,
-            configs,
-            key,
-            reset_to_zero,
-            restore_value,
-            pre_hook=pre_hook,
-            post_hook=post_hook,
-            prune_configs_by=prune_configs_by,
-            warmup=warmup,
-            rep=rep,
-            use_cuda_graph=use_cuda_graph,
-            do_bench=do_bench,
-            cache_results=cache_results,
-        )
+        names = checks.check_kernel("fn", fn).arg_names
+        return Autotuner(fn, names, configs, key, *settings)
 
     return decorate
 

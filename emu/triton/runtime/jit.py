@@ -63,6 +63,13 @@ class KernelInterface(Generic[T]):
         return self.__qualname__  # pickled as functions are: by name
 
 
+def _check_parameters(fn: Callable[..., object]) -> None:
+    """Check that a function takes no keywords that it does not name."""
+    for parameter in inspect.signature(fn).parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            raise TypeError(f"JIT functions do not support **{parameter.name} parameters")
+
+
 class JITFunction(JITCallable, KernelInterface[T]):
     """A kernel, or a function that kernels call.
 
@@ -99,9 +106,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         interpret: bool | None = None,
         check: str | bool | None = None,
     ) -> None:
-        for parameter in inspect.signature(fn).parameters.values():
-            if parameter.kind is parameter.VAR_KEYWORD:
-                raise TypeError(f"JIT functions do not support **{parameter.name} parameters")
+        _check_parameters(fn)
         plain = checks.as_parameters("do_not_specialize", do_not_specialize)
         unaligned = checks.as_parameters(
             "do_not_specialize_on_alignment", do_not_specialize_on_alignment

@@ -25,7 +25,12 @@ K = TypeVar("K")
 
 
 MAX_EXTENT = 2**31 - 1
-REFUSALS = (TypeError, ValueError, OverflowError)  # of an argument
+REFUSALS = (
+    TypeError,
+    ValueError,
+    OverflowError,
+    RuntimeError,
+)  # of an argument; the last are torch's
 
 # The generated text. Names of parameters share its scope, hence the prefix ``_emu_``:
 #

@@ -11,7 +11,8 @@ import pytest
 ROOT = Path(__file__).parents[3]
 FILES = [  # a process loads all for some seconds before it compares the first launch
     "codegen/test_loops.py codegen/test_blocks.py codegen/test_functions.py",
-    "language/test_reductions.py runtime/test_arguments.py runtime/test_jit.py test_conformance.py",
+    "language/test_reductions.py runtime/test_arguments.py runtime/test_jit.py test_conformance.py "
+    "tools/test_ragged_tma.py tools/test_tensor_descriptor.py",
     pytest.param("codegen test_tutorials.py", marks=pytest.mark.slow),
     pytest.param("language", marks=pytest.mark.slow),
 ]
@@ -38,10 +39,10 @@ def test_a_kernel_gives_the_same_bits_as_python(what):
             *("-k", "not may_wait_for_another_program"),
         ],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": plugins, "EMU_INTERPRETED_EVALUATIONS": "60"},
+        env={**os.environ, "PYTHONPATH": plugins, "EMU_INTERPRETED_EVALUATIONS": "2"},
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=390,
         check=False,
     )
     # Whether the tests themselves pass is their own business, without the plugin.

@@ -9,6 +9,7 @@ import emu.triton.language as tl
 from emu import triton
 from emu.tile.reference.interpreter import ExecutionError
 from emu.triton import InterpreterError
+from emu.triton.language.extra import libdevice
 
 
 @triton.jit
@@ -165,3 +166,24 @@ def test_a_loop_of_inline_assembly_ends_when_no_element_is_in_it():
     x, out = np.arange(1, 33, dtype=np.int32), np.zeros(32, np.int32)
     assembling[(1,)](x, out, SUM_OF_NUMBERS, interpret=True)
     np.testing.assert_array_equal(out, x * (x + 1) // 2)
+
+
+@triton.jit
+def bessel(n_ptr, x_ptr, j_ptr, y_ptr):
+    i = tl.arange(0, 32)
+    n, x = tl.load(n_ptr + i), tl.load(x_ptr + i)
+    tl.store(j_ptr + i, libdevice.jn(n, x))
+    tl.store(y_ptr + i, libdevice.yn(n, x))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_functions_with_loops_of_their_own_give_the_same_bits(dtype):
+    n = np.arange(32, dtype=np.int32) % 9
+    x = np.linspace(0.5, 20, 32).astype(dtype)
+    found = []
+    for interpret in (True, False):
+        j, y = np.zeros_like(x), np.zeros_like(x)
+        bessel[(1,)](n, x, j, y, interpret=interpret)
+        found.append((j, y))
+    np.testing.assert_array_equal(found[0], found[1])
+    assert np.isfinite(found[0]).all()

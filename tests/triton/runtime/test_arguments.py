@@ -272,3 +272,14 @@ def test_classes_can_be_registered_with_their_subclasses(monkeypatch):
     monkeypatch.setattr(arguments, "_PLAIN", dict(arguments._PLAIN))
     arguments.register(Own, lambda value: ("i32", 7))
     assert arguments.describe(Own()) == arguments.describe(Derived()) == ("i32", 7)
+
+
+def test_a_tensor_without_memory_is_refused_by_name() -> None:
+    torch = pytest.importorskip("torch")
+
+    @triton.jit
+    def kernel(x_ptr):
+        tl.store(x_ptr, 1.0)
+
+    with pytest.raises(RuntimeError, match=r"x_ptr of kernel kernel: .* data pointer"):
+        kernel[(1,)](torch.zeros(2, 2).to_sparse())

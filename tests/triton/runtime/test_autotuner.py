@@ -241,3 +241,16 @@ def test_configurations_compare_and_print():
 @pytest.mark.parametrize(("x", "y", "quotient"), [(0, 4, 0), (1, 4, 1), (4, 4, 1), (5, 4, 2)])
 def test_division_rounds_up(x, y, quotient):
     assert triton.cdiv(x, y) == quotient
+
+
+def test_what_a_configuration_gives_must_not_be_given_once_it_is_chosen():
+    @triton.autotune([triton.Config({"BLOCK": 8}, num_warps=2)], key=["n"])
+    @triton.jit
+    def fills(x_ptr, n, BLOCK: tl.constexpr):
+        tl.store(x_ptr + tl.arange(0, BLOCK), n)
+
+    x = np.zeros(8, np.float32)
+    fills[(1,)](x, 3)
+    for twice in ("BLOCK", "num_warps"):
+        with pytest.raises(ValueError, match=f"must not be given .* but got {twice}"):
+            fills[(1,)](x, 3, **{twice: 8})
