@@ -57,7 +57,7 @@ lint: $(VENV)/.installed-dev ## check style, types and the layers
 	$(BIN)/lint-imports
 
 docs: $(VENV)/.installed-docs ## build the manual in docs/_build/html; a warning is an error
-	$(BIN)/sphinx-build -q -W --keep-going -d docs/_build/doctrees -b html docs docs/_build/html
+	$(BIN)/sphinx-build -q -j auto -W --keep-going -d docs/_build/doctrees -b html docs docs/_build/html
 
 bench: $(VENV)/.installed-dev ## run the benchmarks once each, in this environment (BENCH: a regular expression)
 	cd asv_benchmarks && $(abspath $(BIN))/asv machine --yes

@@ -27,6 +27,7 @@ DIFFER = (
 """Launches that differ."""
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("what", FILES)
 def test_a_kernel_gives_the_same_bits_as_python(what):
     plugins = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")])
@@ -41,7 +42,7 @@ def test_a_kernel_gives_the_same_bits_as_python(what):
         env={**os.environ, "PYTHONPATH": plugins, "EMU_INTERPRETED_EVALUATIONS": "60"},
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=390,
         check=False,
     )
     # Whether the tests themselves pass is their own business, without the plugin.
