@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import importlib
-import importlib.util
 import json
 import os
 import re
@@ -23,59 +22,21 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 SCALE = {"us": 1e6, "ms": 1e3, "s": 1.0}
 
+MODULES = (
+    *("put", "waiting", "link", "startup", "collectives", "store", "tiles", "cast", "quant"),
+    *("torch_npu", "triton", "triton_library", "triton_checked", "matmul", "kernel_start", "cuda"),
+    *("mc2", "moe", "sdy", "sdy_execution", "triton_attention"),
+)
+"""Modules of ``rows``, in the order in which their rows are measured."""
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the chosen rows."""
     options = _parse(arguments)
-    from rows import (
-        cast,
-        collectives,
-        cuda,
-        kernel_start,
-        link,
-        matmul,
-        mc2,
-        moe,
-        put,
-        quant,
-        sdy,
-        sdy_execution,
-        startup,
-        store,
-        tiles,
-        torch_npu,
-        triton,
-        triton_checked,
-        triton_library,
-        waiting,
-    )
     from rows.measure import Settings
     from rows.team import Teams
 
-    modules: tuple[Any, ...] = (
-        put,
-        waiting,
-        link,
-        startup,
-        collectives,
-        store,
-        tiles,
-        cast,
-        quant,
-        torch_npu,
-        triton,
-        triton_library,
-        triton_checked,
-        matmul,
-        kernel_start,
-        cuda,
-        mc2,
-        moe,
-        sdy,
-        sdy_execution,
-    )
-    if importlib.util.find_spec("rows.triton_attention"):  # it comes from another branch
-        modules += (importlib.import_module("rows.triton_attention"),)
+    modules = [importlib.import_module(f"rows.{name}") for name in MODULES]
     rows = [row for module in modules for row in module.ROWS if _chosen(row.name, options.only)]
     if not rows:
         sys.stderr.write(f"no row matches {options.only!r}\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
@@ -58,6 +59,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if is_hypothesis_test(test):
             item.add_marker("random")
             functions[test.__module__, test.__qualname__] = getattr(test, "__func__", test)
+    spread_long_tests(config, items)
     if config.option.markexpr != QUICK:
         return
     for function in functions.values():
@@ -66,6 +68,34 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if chosen is not None:
             fewer = min(chosen.max_examples, max(FEWEST_EXAMPLES, chosen.max_examples // 4))
             function._hypothesis_internal_use_settings = settings(chosen, max_examples=fewer)
+
+
+def spread_long_tests(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the tests that have been given more time at the beginnings of the workers' shares.
+
+    With ``--dist worksteal`` each worker begins with one of as many equal parts of the list. One of the tests that
+    take minutes would else be the last, while all other workers have nothing left to do.
+    """
+    count = getattr(config, "workerinput", {}).get("workercount", 1)
+    if count == 1:
+        return
+    usual = float(config.getini("timeout"))
+    long: dict[
+        Path, list[pytest.Item]
+    ] = {}  # by file, since the tests of one share what they prepare
+    others = []
+    for item in items:
+        mark = item.get_closest_marker("timeout")
+        if mark and mark.args and mark.args[0] > usual:
+            long.setdefault(item.path, []).append(item)
+        else:
+            others.append(item)
+    items[:] = []
+    for worker in range(count):
+        items += [item for file in [*long.values()][worker::count] for item in file]
+        left = len(others) // (count - worker)
+        items += others[:left]
+        del others[:left]
 
 
 def pytest_xdist_auto_num_workers() -> int:

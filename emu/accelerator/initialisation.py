@@ -58,7 +58,10 @@ def note_call(func: TorchFunction, args: Args, kwargs: Kwargs | None, result: ob
     Runs with torch's function modes switched off, as handlers do.
     """
     if func in EMPTY:
-        _track(result, None)
+        if (
+            not kwargs or kwargs.get("out") is None
+        ):  # else nothing is allocated, and nothing written
+            _track(result, None)
         return
     if func in COPIES and args:
         given = args[1:] if func is torch.Tensor.copy_ else args

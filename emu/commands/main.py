@@ -126,6 +126,24 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="seconds without progress after which waiting PEs are reported as deadlocked "
         "(default: %(default)g)",
     )
+    _add_surroundings(run)
+    _add_checks(run)
+    run.add_argument(
+        "-m",
+        dest="module",
+        nargs=argparse.REMAINDER,
+        metavar="MODULE ...",
+        help="run a module, as python -m does, instead of a file",
+    )
+    run.add_argument("script", nargs="?", help="the Python file")
+    run.add_argument(
+        "arguments", nargs=argparse.REMAINDER, help="what the script gets as sys.argv[1:]"
+    )
+    run.set_defaults(command=_run, fail=run.error)
+
+
+def _add_surroundings(run: argparse.ArgumentParser) -> None:
+    """Add the options for what PEs see: each other's links, devices, and the terminal."""
     run.add_argument(
         "--no-prefix",
         dest="prefix",
@@ -152,19 +170,6 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         metavar="PE|all|none",
         help="which PE gets standard input; all: each gets a copy (default: %(default)s)",
     )
-    _add_checks(run)
-    run.add_argument(
-        "-m",
-        dest="module",
-        nargs=argparse.REMAINDER,
-        metavar="MODULE ...",
-        help="run a module, as python -m does, instead of a file",
-    )
-    run.add_argument("script", nargs="?", help="the Python file")
-    run.add_argument(
-        "arguments", nargs=argparse.REMAINDER, help="what the script gets as sys.argv[1:]"
-    )
-    run.set_defaults(command=_run, fail=run.error)
 
 
 def _add_checks(run: argparse.ArgumentParser) -> None:
@@ -268,6 +273,12 @@ def _add_sdy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     tools = sdy.add_subparsers(required=True, metavar="TOOL")
     tools.add_parser("opt", help="run passes on a module (emu sdy opt --help)", add_help=False)
+    _add_sdy_explain(tools)
+    _add_sdy_run(tools)
+    add_cost(tools, _sdy_cost, option_types.count)
+
+
+def _add_sdy_explain(tools: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     why = tools.add_parser(
         "explain",
         help="print why values are sharded as they are",
@@ -292,6 +303,9 @@ def _add_sdy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--pipeline", metavar="PASSES", help="what to run (default: sdy-propagation-pipeline)"
     )
     why.set_defaults(command=_sdy_explain)
+
+
+def _add_sdy_run(tools: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     run = tools.add_parser(
         "run",
         help="run a sharded program, one PE per device, and compare it with the unsharded one",
@@ -337,7 +351,6 @@ def _add_sdy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="compute operation by operation in NumPy: slow, and what defines the meaning",
     )
     run.set_defaults(command=_sdy_run)
-    add_cost(tools, _sdy_cost, option_types.count)
 
 
 def _stderr() -> Console:

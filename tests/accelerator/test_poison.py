@@ -5,6 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import emu.accelerator
+from emu.kernels.core import shadows
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +61,11 @@ def test_odd_tensors():
     assert torch.empty(3, device="cuda", requires_grad=True).isnan().all()
 
 
-def test_what_was_written_stays():
+@pytest.mark.parametrize("kept", [False, True], ids=["plain", "with shadows"])
+def test_what_was_written_stays(kept, monkeypatch):
+    monkeypatch.setattr(
+        shadows, "_is_kept", kept
+    )  # as once a kernel was launched with check="uninit"
     x = torch.arange(10.0, device="cuda")
     torch.empty(3, out=x[2:5])
     assert x.tolist() == list(range(10))

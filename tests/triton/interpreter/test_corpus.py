@@ -28,6 +28,7 @@ DIFFER = (
 """Launches that differ."""
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("what", FILES)
 def test_a_kernel_gives_the_same_bits_as_python(what):
     plugins = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")])

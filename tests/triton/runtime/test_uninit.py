@@ -18,6 +18,12 @@ from emu.kernels.core import shadows
 BACKENDS = ("cpu", "reference")
 
 
+@pytest.fixture(autouse=True)
+def shadows_of_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep no shadows in the tests that this process runs later: the first launch turns them on for good."""
+    monkeypatch.setattr(shadows, "_is_kept", shadows.are_kept())
+
+
 @triton.jit
 def scale(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
