@@ -1,0 +1,1 @@
+"""What programs look up in the back end of NVIDIA's GPUs to choose the sizes of their blocks."""
