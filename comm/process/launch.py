@@ -354,9 +354,11 @@ class Launch:
                 'emu.launch under `if __name__ == "__main__":`'
             )
         stack = crash_stack(self._segment, pe)
-        where = f"; it was in (innermost call first)\n{stack}\n" if stack else ". "
+        where = f"; it was in (innermost call first)\n{stack}" if stack else "."
         others = describe_all(self._segment, frozenset({pe}))
-        text = f"PE {pe} (process {process.pid}) {how}{where}When that happened:\n{others}"
+        text = f"PE {pe} (process {process.pid}) {how}{where}"
+        if others:  # a world of one PE has none
+            text += ("\n" if stack else " ") + f"When that happened:\n{others}"
         error = PEDiedError(text, process.exitcode)
         error.pe = pe
         self._deaths[pe] = error
@@ -492,6 +494,10 @@ def _how_it_died(exitcode: int | None, free_bytes: int) -> str:
             "(docker: --shm-size)"
         ),
         "SIGKILL": "; the system may have run out of memory",
+        "SIGABRT": (
+            "; the C library does that when memory was written outside its bounds "
+            "(emu run --check bounds finds the Triton kernel that does)"
+        ),
     }.get(name, "")
     return f"was killed by {name}{hint}"
 

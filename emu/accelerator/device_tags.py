@@ -24,6 +24,8 @@ TAG = "_emu_device"
 HELD_BYTES = "_emu_held"
 
 _storage = torch.Tensor.untyped_storage
+_DEFAULT_OVERRIDE = vars(torch.Tensor)["__torch_function__"].__func__
+_NO_OVERRIDE = torch._C._disabled_torch_function_impl
 
 
 def device_of(tensor: Tensor) -> torch.device:
@@ -55,16 +57,46 @@ def emulated_device(tensor: Tensor) -> torch.device | None:
 def tag_of(tensor: Tensor) -> torch.device | None:
     """Return :func:`emulated_device`, faster, for callers that run with function modes switched off."""
     tag: torch.device | None
+    if type(tensor) not in PLAIN:
+        with (
+            torch._C.DisableTorchFunctionSubclass()
+        ):  # a class may do anything with the calls below
+            return _tag_of_subclass(tensor)
     try:
         tag = getattr(_storage(tensor), TAG, None)
     except (NotImplementedError, RuntimeError):
         tag = getattr(_inner(tensor), TAG, None)
-    if tag is None and type(tensor) not in PLAIN and is_wrapper(tensor):
+    return tag
+
+
+def _tag_of_subclass(tensor: Tensor) -> torch.device | None:
+    tag: torch.device | None
+    try:
+        tag = getattr(_storage(tensor), TAG, None)
+    except (NotImplementedError, RuntimeError):
+        tag = getattr(_inner(tensor), TAG, None)
+    if tag is None and is_wrapper(tensor):
         for inner in inner_tensors(tensor):
             tag = tag_of(inner)
             if tag is not None:
                 break
     return tag
+
+
+def is_host_operand(tensor: Tensor) -> bool:
+    """Return whether a tensor without a device tag must not go with tensors of a device.
+
+    Zero-dimensional ones go with any device, and a class that overrides torch's functions decides itself.
+    """
+    kind = type(tensor)
+    if kind in PLAIN:
+        return tensor.dim() > 0
+    override = kind.__torch_function__
+    own = getattr(override, "__func__", override)
+    if own is not _DEFAULT_OVERRIDE and own is not _NO_OVERRIDE:
+        return False
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.dim() > 0
 
 
 def set_tag(tensor: Tensor, device: torch.device | None) -> None:
@@ -73,12 +105,20 @@ def set_tag(tensor: Tensor, device: torch.device | None) -> None:
     The tag of a wrapper goes to the tensors in it; its own storage, which holds nothing, is tagged only if
     the wrapper's class does not name its content.
     """
-    if type(tensor) not in PLAIN and is_wrapper(tensor):
+    if type(tensor) in PLAIN:
+        _set_own_tag(tensor, device)
+        return
+    with torch._C.DisableTorchFunctionSubclass():
+        if not is_wrapper(tensor):
+            _set_own_tag(tensor, device)
+            return
         for inner in inner_tensors(tensor):
             set_tag(inner, device)
         if not tells_content(type(tensor)):
             setattr(_storage(tensor), TAG, device)
-        return
+
+
+def _set_own_tag(tensor: Tensor, device: torch.device | None) -> None:
     try:
         tag_storage(_storage(tensor), device)
     except (NotImplementedError, RuntimeError):

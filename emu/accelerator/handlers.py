@@ -22,7 +22,7 @@ from emu.accelerator.errors import NotEmulatedError
 from emu.accelerator.legacy_types import TYPES as TYPES_BY_NAME
 from emu.accelerator.legacy_types import LegacyType
 from emu.accelerator.mode import HANDLERS, PINNED, follow, inside, pin, raise_mixed_devices
-from emu.accelerator.state import TYPES, pass_device
+from emu.accelerator.state import TYPES, pass_device, state
 
 _TO_OPTIONS = ("dtype", "non_blocking", "copy")
 """Parameters of ``Tensor.to`` behind the device, in the order in which they may be given by position."""
@@ -103,10 +103,15 @@ def move(tensor: Tensor, device: DeviceLike | None, options: Kwargs) -> Tensor:
             return Tensor.to(tensor)  # raises torch's own error about missing arguments
         # A tensor without a tag may be a meta tensor: it stays one unless a device is asked for.
         stays = target is None and here is None
-        result = Tensor.to(tensor, device=tensor.device if stays else CPU, **options)
+        where = tensor.device if stays else CPU
         emulated = here
     else:
-        result = Tensor.to(tensor, device=CPU, **{**options, "copy": True})
+        where, options = CPU, {**options, "copy": True}
+    before, state.running = state.running, emulated
+    try:
+        result = Tensor.to(tensor, device=where, **options)
+    finally:
+        state.running = before
     if result is not tensor:
         set_tag(result, emulated)
     return result

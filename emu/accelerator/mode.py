@@ -22,6 +22,7 @@ from emu.accelerator.annotations import Args, Handler, Kwargs, Tensor, TorchFunc
 from emu.accelerator.device_tags import (
     CPU,
     TAG,
+    is_host_operand,
     recount_bytes,
     resolve,
     set_tag,
@@ -184,7 +185,7 @@ def find_devices(args: Args, kwargs: Kwargs | None) -> tuple[torch.device | None
         if isinstance(value, _TENSOR):
             found = tag_of(value)
             if found is None:
-                host = host or value.dim() > 0
+                host = host or is_host_operand(value)
             elif device is None:
                 device = found
             elif found != device:
@@ -194,7 +195,7 @@ def find_devices(args: Args, kwargs: Kwargs | None) -> tuple[torch.device | None
                 if isinstance(item, _TENSOR):
                     found = tag_of(item)
                     if found is None:
-                        host = host or item.dim() > 0
+                        host = host or is_host_operand(item)
                     elif device is None:
                         device = found
                     elif found != device:
@@ -241,7 +242,11 @@ def create(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
         return _pinned(func, args, kwargs)
     # These two share the memory of their source, which must not happen between devices.
     source = args[0] if args and func in _ALIASING else None
-    result = func(*args, **kwargs)
+    before, state.running = state.running, device if emulated else None
+    try:
+        result = func(*args, **kwargs)
+    finally:
+        state.running = before
     if source is not None:
         here = tag_of(source) if isinstance(source, _TENSOR) else None
         if here == (device if emulated else None):

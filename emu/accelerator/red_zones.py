@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 
 from emu.accelerator.patches import record
+from emu.accelerator.wrappers import is_wrapper
 from emu.kernels.core import environment
 from emu.tile.cpu import native
 from emu.tile.cpu.run import red_zones
@@ -63,7 +64,7 @@ def report_all() -> None:
     seen = set()
     with torch._C.DisableTorchFunction():
         for value in gc.get_objects():
-            if not issubclass(type(value), torch.Tensor):
+            if not issubclass(type(value), torch.Tensor) or is_wrapper(value):
                 continue
             try:
                 address = value.untyped_storage().data_ptr()

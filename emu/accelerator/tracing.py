@@ -17,12 +17,13 @@ from emu.accelerator.device_tags import CPU, emulated_device, resolve, set_tag
 from emu.accelerator.import_hooks import after_import
 from emu.accelerator.mode import on_stack
 from emu.accelerator.patches import replace
-from emu.accelerator.state import TYPES
+from emu.accelerator.state import TYPES, state
 
 
 def install() -> None:
-    """Change fake tensors and ``torch.export.export`` when a script imports them."""
+    """Change fake tensors, tracers and ``torch.export.export`` when a script imports them."""
     after_import("torch._subclasses.fake_tensor", _change_fakes)
+    after_import("torch.fx.experimental.proxy_tensor", _change_tracer)
     after_import("torch.export", _change_export)
 
 
@@ -49,6 +50,20 @@ def _change_fakes(module: ModuleType) -> None:
         return (emulated_device(self) or found) if found.type == "cpu" and on_stack() else found
 
     replace(module.FakeTensor, "device", property(device), reason)
+
+
+def _change_tracer(module: ModuleType) -> None:
+    tracer = module.PythonKeyTracer
+    create = tracer.create_node
+
+    def create_with_device(
+        self: Any, kind: str, target: Any, args: Any, kwargs: Any, *rest: Any, **named: Any
+    ) -> Any:
+        if state.running is not None and kwargs and kwargs.get("device") == CPU:
+            kwargs = {**kwargs, "device": state.running}
+        return create(self, kind, target, args, kwargs, *rest, **named)
+
+    replace(tracer, "create_node", create_with_device, "traced graphs name the CPU")
 
 
 def _change_export(module: ModuleType) -> None:

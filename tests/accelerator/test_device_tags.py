@@ -24,6 +24,35 @@ def tags():
     assert device_of(torch.zeros(1, device="meta")) == torch.device("meta")
 
 
+def subclasses():
+    from emu.accelerator.device_tags import device_of
+
+    class Opaque(torch.Tensor):
+        """Answers one function; any other call, of emu's too, is an error."""
+
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            if func.__name__ != "add":
+                raise TypeError(f"no {func}")
+            return "its own"
+
+    class Plain(torch.Tensor):
+        pass
+
+    x = torch.zeros(2, device="cuda")
+    opaque = Opaque()
+    assert x.add(opaque) == torch.add(opaque, x) == "its own"
+    refused(lambda: x.mul(opaque), TypeError, "^no ")
+    assert device_of(x.as_subclass(Opaque)) == device_of(x.as_subclass(Plain)) == x.device
+    host = torch.zeros(2).as_subclass(Plain)
+    refused(lambda: x + host, RuntimeError, "found at least two devices")
+    assert (x + host[0]).device == x.device  # zero-dimensional ones go with any device
+
+
+def test_a_class_may_override_all_of_torch() -> None:
+    check_on_devices(subclasses)
+
+
 def arguments():
     from emu.accelerator.device_tags import resolve, set_current_device
 

@@ -38,5 +38,28 @@ def exported_programs():
     warnings.simplefilter("error")
 
 
+def traced_functions():
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def function(x):
+        filled = torch.full((4,), 2.0, device=x.device) + torch.where(x > 0, x, 0.0)
+        return filled + x.new_zeros(4) + torch.ones(4, device="cpu").to(x.device)
+
+    x = torch.randn(4, device="cuda:1")
+    for mode in ("real", "fake"):
+        graph = make_fx(function, tracing_mode=mode)(x)
+        devices = {node.target: node.kwargs.get("device") for node in graph.graph.nodes}
+        aten = torch.ops.aten
+        for made in (aten.full.default, aten.scalar_tensor.default, aten._to_copy.default):
+            assert devices[made] == x.device, (mode, made)
+        assert devices[aten.ones.default] == torch.device("cpu")
+        assert torch.equal(graph(x), function(x))
+        assert graph(x).device == x.device
+
+
+def test_traced_functions_keep_their_devices() -> None:
+    check_on_devices(traced_functions)
+
+
 def test_exported_programs_keep_their_devices() -> None:
     check_on_devices(exported_programs)

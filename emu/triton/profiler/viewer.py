@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from emu.triton.profiler.tree import COUNT, TIME, Node
 
 _PER_SECOND = {"time/s": 1e9, "time/ms": 1e6, "time/us": 1e3, "time/ns": 1.0, "avg_time/s": 1e9}
 _PER_SECOND |= {"avg_time/ms": 1e6, "avg_time/us": 1e3, "avg_time/ns": 1.0}
+_RATE = re.compile(r"(?P<scale>[tg]?)(?P<kind>flop|byte)(?P<width>[0-9]*)/s")
+_SCALES = {"t": 1e12, "g": 1e9, "": 1.0}
 
 
 def read(path: str) -> Node:
@@ -33,22 +36,19 @@ def total(node: Node, metric: str) -> float:
 def value(node: Node, metric: str) -> float | None:
     """Return a metric of a scope: a name in the file, ``time/ms`` and the like, or a rate such as ``tflop/s``.
 
-    A rate is what the scope's metrics count (``flops``, ``flops16``, ``bytes``) by its time; None if it has none.
+    A rate is what the scope's metrics count by its time: ``tflop/s`` of ``flops``, ``flops8``, ``flops16`` and so on,
+    ``tflop16/s`` of ``flops16`` alone, ``gbyte/s`` of ``bytes``; None if it has none.
     """
     spent = total(node, TIME)
     if metric in _PER_SECOND:
         runs = total(node, COUNT) if metric.startswith("avg_") else 1
         return spent / _PER_SECOND[metric] / runs if runs else None
-    amount, _, per = metric.partition("/s")
-    scale = (
-        {"t": 1e12, "g": 1e9}.get(amount[:1], 1.0)
-        if amount[1:].startswith(("flop", "byte"))
-        else 1.0
-    )
-    if per == "" and metric.endswith("/s") and amount[-4:] in ("flop", "byte"):
-        kind = amount[-4:]
-        done = sum(total(node, name) for name in _counted(node) if name.startswith(kind))
-        return done / scale / (spent / 1e9) if spent and done else None
+    rate = _RATE.fullmatch(metric)
+    if rate is not None:
+        kind = f"{rate['kind']}s{rate['width']}"
+        names = (name for name in _counted(node) if name.startswith(kind))
+        done = sum(total(node, name) for name in names if name == kind or not rate["width"])
+        return done / _SCALES[rate["scale"]] / (spent / 1e9) if spent and done else None
     return node.metrics.get(metric)
 
 

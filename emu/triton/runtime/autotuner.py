@@ -136,7 +136,7 @@ class Autotuner(KernelInterface[Any]):
         self.fn = checks.check_kernel("fn", fn)
         self.arg_names = checks.as_names("arg_names", arg_names)
         self.configs = _checked_configs(configs)
-        self.keys = self._parameters("key", key)
+        self.keys = self._key_names(key)
         self.reset_to_zero = self._parameters("reset_to_zero", reset_to_zero)
         self.restore_value = self._parameters("restore_value", restore_value)
         self.cache: dict[tuple[object, ...], Config] = {}
@@ -173,6 +173,19 @@ class Autotuner(KernelInterface[Any]):
         self.early_config_prune = checks.check_function(
             "early_config_prune of prune_configs_by", pruning.get("early_config_prune")
         )
+
+    def _key_names(self, given: Sequence[str]) -> list[str]:
+        """Return the names of ``key``; one that is no parameter has no effect, as in Triton, but is told."""
+        found = checks.as_names("key", given)
+        unknown = [n for n in found if n not in self.arg_names]
+        if unknown:
+            name = getattr(_python_function(self.fn), "__name__", "the kernel")
+            warnings.warn(
+                f"key of autotune names {', '.join(map(repr, unknown))}, but {name} has no such parameter "
+                f"({', '.join(self.arg_names)}); it has no effect",
+                stacklevel=4,
+            )
+        return found
 
     def _parameters(self, what: str, given: Sequence[str] | None) -> list[str]:
         """Return names of parameters as a list.
@@ -483,7 +496,7 @@ def autotune(
 
     Args:
         configs: The settings to choose from.
-        key: Parameters whose values may call for other settings.
+        key: Parameters whose values may call for other settings; other names have no effect.
         prune_configs_by: ``early_config_prune(configs, named_args, **kwargs)`` returns those to measure;
             ``perf_model(**arguments)`` estimates times, of which the ``top_k`` least are measured (a share
             as a float, or a number).
@@ -498,7 +511,10 @@ def autotune(
         cache_results: Keep the measured times on disk.
 
     Raises:
-        ValueError: A name is not one of the kernel's parameters.
+        ValueError: A name of ``reset_to_zero`` or ``restore_value`` is not one of the kernel's parameters.
+
+    Warns:
+        UserWarning: A name of ``key`` is not one of them.
     """
 
     settings = (

@@ -508,6 +508,15 @@ def jit(fn: Any = None, **settings: Any) -> Any:
     return JITFunction(fn, **settings)
 
 
+def _signature_of_jit() -> inspect.Signature:
+    """Return the signature that names the settings: programs look there for what :func:`jit` takes."""
+    fn, *settings = inspect.signature(JITFunction).parameters.values()
+    named = [setting.replace(kind=setting.KEYWORD_ONLY) for setting in settings]
+    return inspect.Signature([fn.replace(default=None), *named])
+
+
+jit.__dict__["__signature__"] = _signature_of_jit()
+
 __all__ = [
     "ConstexprFunction",
     "JITCallable",

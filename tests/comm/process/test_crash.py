@@ -43,7 +43,9 @@ def test_a_crash_shows_where_the_pe_was(how: str) -> None:
     assert error.pe == 1
     report = str(error)
     name = "SIGABRT" if how == "abort" else "SIGSEGV"
-    assert f"was killed by {name}; it was in (innermost call first)\n" in report
+    assert f"was killed by {name}; " in report
+    assert "; it was in (innermost call first)\n" in report
+    assert ("--check bounds" in report) == (how == "abort")
     assert report.count(" in crash_deep: crash_deep(how, depth - 1)") == 2
     last = "os.abort()" if how == "abort" else "ctypes.string_at(0)"
     assert f" in crash_deep: {last}" in report
@@ -58,3 +60,4 @@ def test_deaths_still_have_their_status() -> None:
     (error,) = caught.value.exceptions
     assert isinstance(error, PEDiedError)
     assert error.exitcode == 255
+    assert str(error).endswith("function returned.")  # and nothing about others: there are none

@@ -21,6 +21,7 @@ def test_metrics_of_a_scope_are_those_of_all_in_it(tree):
         "time/ms": 2000,
         "avg_time/s": 0.5,
         "tflop/s": 2,
+        "tflop16/s": 2,
         "gbyte/s": 1,
         "flop/s": 2e12,
     }
@@ -31,6 +32,8 @@ def test_metrics_of_a_scope_are_those_of_all_in_it(tree):
     assert viewer.value(tree, "bytes") is None
     assert viewer.value(Node("empty"), "avg_time/ms") is None
     assert viewer.value(Node("empty"), "tflop/s") is None
+    assert viewer.value(tree, "tflop8/s") is None
+    assert viewer.value(tree, "xflop/s") is None
 
 
 def test_a_file_is_read_and_printed(tree, tmp_path, capsys):

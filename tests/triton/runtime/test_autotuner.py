@@ -153,10 +153,20 @@ def test_what_the_configurations_give_must_not_be_given():
 
 
 def test_names_are_checked_when_the_kernel_is_decorated():
-    with pytest.raises(ValueError, match=r"key must be names of parameters .* but got 'm'"):
-        triton.autotune(configs(16), ["m"])(triton.jit(fill))
     with pytest.raises(ValueError, match="restore_value must be names"):
         triton.autotune(configs(16), ["n"], restore_value=["z"])(triton.jit(fill))
+
+
+def test_a_key_that_is_no_parameter_has_no_effect_and_is_told():
+    with pytest.warns(
+        UserWarning, match=r"names 'm', but fill has no such parameter .*n, BLOCK"
+    ) as told:
+        kernel = triton.autotune(configs(16), ["m", "n"])(triton.jit(fill))
+    assert told[0].filename == __file__
+    assert kernel.keys == ["m", "n"]
+    x = np.zeros(4, np.float32)
+    kernel[blocks](x, 4)
+    assert x.all()
 
 
 def test_settings_without_effect_are_measured_once():

@@ -1,5 +1,6 @@
 """Kernels as objects: one build per combination of types and constants, hooks, pickling, threads."""
 
+import inspect
 import pickle
 import threading
 from collections.abc import Callable, Iterator
@@ -283,3 +284,14 @@ def test_a_closure_whose_variable_changes_is_noticed() -> None:
         RuntimeError, match=r"cst has changed .* from constexpr\[42\] to constexpr\[44\]"
     ):
         put[(1,)](p)
+
+
+def test_the_signature_of_jit_names_its_settings() -> None:
+    def nothing() -> None:
+        pass
+
+    found = inspect.signature(triton.jit).parameters
+    assert next(iter(found)) == "fn"
+    assert {"do_not_specialize", "do_not_specialize_on_alignment", "repr", "debug"} < set(found)
+    settings = {name: p.default for name, p in found.items() if p.kind is p.KEYWORD_ONLY}
+    assert isinstance(triton.jit(**settings)(nothing), triton.JITFunction)
