@@ -122,9 +122,10 @@ class BoundsChecker:
             kind: type = value.__class__
             if kind in tensors:
                 storage = value.untyped_storage()
-                words[at] = start = storage.data_ptr()
-                words[at + 1] = start + storage.nbytes()
-                continue
+                if storage.resizable():  # others may be a view of an array
+                    words[at] = start = storage.data_ptr()
+                    words[at + 1] = start + storage.nbytes()
+                    continue
             found = find_storage(value)
             if found is not None:
                 words[at], words[at + 1] = found.start, found.end
