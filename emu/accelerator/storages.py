@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from emu.accelerator.annotations import DeviceLike, Storage
@@ -33,8 +35,36 @@ def copy_of(storage: Storage) -> Storage:
 
 def install() -> None:
     """Replace the methods of untyped storages; typed storages are built on them."""
-    resize, to, clone = Storage.resize_, Storage.to, Storage.clone
-    make = Storage.__new__
+    _replace_makers()
+    _replace_moves()
+
+
+def _replace_makers() -> None:
+    make: Any = Storage.__new__
+    clone = Storage.clone
+
+    def new(cls: type[Storage], *args: object, **kwargs: object) -> Storage:
+        if cls is Storage and not kwargs and len(args) == 1 and type(args[0]) is int:
+            nbytes = args[0]
+            if 0 <= nbytes < _LARGEST:  # of others torch's error says what is wrong
+                return new_storage(nbytes)
+        made: Storage = make(cls, *args, **kwargs)
+        return made
+
+    def clone_(self: Storage) -> Storage:
+        if type(self) is Storage and self.device == CPU:
+            return copy_of(self)
+        return clone(self)
+
+    replace_all(
+        Storage,
+        {"__new__": staticmethod(new), "clone": clone_},
+        "storages that are made by themselves do not ask torch's allocator",
+    )
+
+
+def _replace_moves() -> None:
+    resize, to = Storage.resize_, Storage.to
 
     def resize_(self: Storage, size: int) -> Storage:
         result: Storage = resize(self, size)
@@ -58,23 +88,6 @@ def install() -> None:
     ) -> Storage:
         return move(self, device=current_device("cuda") if device is None else device)
 
-    def new(cls: type[Storage], *args: object, **kwargs: object) -> Storage:
-        if cls is Storage and not kwargs and len(args) == 1 and type(args[0]) is int:
-            nbytes = args[0]
-            if 0 <= nbytes < _LARGEST:  # of others torch's error says what is wrong
-                return new_storage(nbytes)
-        return make(cls, *args, **kwargs)
-
-    def clone_(self: Storage) -> Storage:
-        if type(self) is Storage and self.device == CPU:
-            return copy_of(self)
-        return clone(self)
-
-    replace_all(
-        Storage,
-        {"__new__": staticmethod(new), "clone": clone_},
-        "storages that are made by themselves do not ask torch's allocator",
-    )
     replace_all(
         Storage,
         {
