@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -41,7 +42,7 @@ def install() -> None:
 
 def _replace_makers() -> None:
     make: Any = Storage.__new__
-    clone = Storage.clone
+    clone: Callable[[Storage], Storage] = Storage.clone
 
     def new(cls: type[Storage], *args: object, **kwargs: object) -> Storage:
         if cls is Storage and not kwargs and len(args) == 1 and type(args[0]) is int:
