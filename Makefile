@@ -44,7 +44,7 @@ demo: $(VENV)/.installed ## install emu and run a checked program of each system
 
 test: $(VENV)/.installed-test ## install what the tests need and run them, but for the thorough ones
 	@$(BIN)/python -W ignore -m compileall -qq -j 0 emu kernels comm tests || true  # else each of 1000s of processes would
-	$(BIN)/pytest -n auto --maxprocesses 5 -m "$(MARK)" $(TESTS)
+	$(BIN)/pytest -n auto --maxprocesses 6 --dist worksteal -m "$(MARK)" $(TESTS)
 
 test-all: MARK = slow or not slow
 test-all: test ## run every test

@@ -69,8 +69,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Start one worker more than there are cores: a quarter of the time tests wait for time-outs."""
-    return usable_cores() + 1
+    """Start two workers more than there are cores: tests wait for processes and time-outs.
+
+    With ``--dist worksteal`` each begins in rooms of its own: while those of one wait, those of another compute.
+    """
+    return usable_cores() + 2
 
 
 @pytest.fixture

@@ -59,8 +59,8 @@ from emu.comm.memory import zones
 from emu.comm.memory.segment import Segment
 from emu.comm.memory.table import Table, digest
 from emu.comm.sync import locks
+from emu.kernels.core import shadows
 from emu.kernels.core.dtype_table import BFLOAT16, DTYPES
-from emu.kernels.core.shadows import caller
 
 _FOLDERS = tuple(
     os.path.join(path, "")
@@ -172,7 +172,7 @@ class Heap:
                 "key": key.encode(),
                 "name": name.encode()[:64],
                 "zones": has_zones,
-                "place": caller(_FOLDERS).encode()[-PLACE_NAME_BYTES:] if has_zones else b"",
+                "place": shadows.caller(_FOLDERS).encode()[-PLACE_NAME_BYTES:] if has_zones else b"",
             }
             return self._table.add(found, fields)
 
@@ -284,7 +284,9 @@ class Heap:
         dirty = nbytes if poison else max(0, min(offset + nbytes, high) - offset)
         for pe in members:
             start = layout.heaps + pe * layout.stride + offset
-            if poison:
+            if poison and shadows.are_kept():
+                shadows.fill(self.segment.bytes[start : start + nbytes])
+            elif poison:
                 self.segment.bytes[start : start + nbytes].view(dtype)[...] = poison_value(dtype)
             elif dirty:
                 self.segment.bytes[start : start + dirty] = 0
@@ -299,8 +301,24 @@ class Heap:
         header[H_HIGH_WATER] = max(int(header[H_HIGH_WATER]), end)
         return True
 
+    def track(self, index: int) -> None:
+        """Where shadows are kept, note that this PE's part of an allocation that was poisoned is unwritten.
+
+        Other PEs may write it at any time; what they write is found by its contents.
+        """
+        if self._poison and shadows.are_kept():
+            entry = self._table.entries[index]
+            site = shadows.caller(_FOLDERS)
+            start = self._own_address(int(entry["offset"]))
+            shadows.track(start, int(entry["nbytes"]), site, is_shared=True, is_filled=True)
+
+    def _own_address(self, offset: int) -> int:
+        layout = self.segment.layout
+        return self.segment.address + layout.heaps + self._pe * layout.stride + offset
+
     def release(self, index: int) -> None:
         """Count one member's ``free``; the last one gives the memory back."""
+        shadows.forget(self._own_address(int(self._table.entries[index]["offset"])))
         damages: list[zones.Damage] = []
         with self.table_lock():
             entry = self._table.entries[index]
@@ -353,6 +371,19 @@ class Heap:
                 text = f"symmetric array {self._table.describe_array(index)} of PE {pe}"
                 found.append((start + int(entry["offset"]), int(entry["nbytes"]), text))
         return found
+
+    def spans(self) -> list[tuple[int, int]]:
+        """Return the first address of each allocation in the heap of each PE, and the one behind it."""
+        layout = self.segment.layout
+        heaps = self.segment.address + layout.heaps
+        with self.table_lock():
+            entries = [self._table.entries[index] for index in self._table.used()]
+            found = [(int(e["offset"]), int(e["nbytes"])) for e in entries]
+        return [
+            (heaps + pe * layout.stride + offset, heaps + pe * layout.stride + offset + nbytes)
+            for offset, nbytes in found
+            for pe in range(layout.n_pes)
+        ]
 
     def entry(self, index: int) -> tuple[int, tuple[int, ...], np.dtype[np.generic], str, str]:
         """Return (offset, shape, dtype, key, name) of an allocation."""

@@ -91,6 +91,8 @@ class Allocation(ArrayGroup):
         index = self.heap.allocate(
             self.index, self.members, label, extents, kind, name, poison=poison
         )
+        if poison:
+            self.heap.track(index)
         array = self._open(index)
         if key is not None:
             self._remember(key, array)

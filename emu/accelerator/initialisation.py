@@ -11,7 +11,7 @@ import os
 import torch
 
 import emu
-from emu.accelerator.annotations import Args, Kwargs, Tensor, TorchFunction
+from emu.accelerator.annotations import Args, Kwargs, TorchFunction
 from emu.accelerator.device_tags import tag_of
 from emu.kernels.core import shadows
 
@@ -117,12 +117,3 @@ def _mark(tensor: object, index: object = ...) -> None:
     states = torch.from_numpy(shadow.states).view(word)
     mine = states.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
     mine[index] = 0  # type: ignore[index]  # whatever the program has used as an index
-
-
-def note_symmetric(tensor: Tensor) -> None:
-    """Give fresh symmetric memory a shadow; peers may write it at any time."""
-    if not shadows.are_kept():
-        return
-    storage = tensor.untyped_storage()
-    site = shadows.caller(_FOLDERS)
-    shadows.track(storage.data_ptr(), storage.nbytes(), site, owner=storage, is_shared=True)

@@ -30,9 +30,10 @@ from emu.accelerator.events import HostEvent
 from emu.accelerator.generator import DefaultGenerators
 from emu.accelerator.legacy_types import make_types
 from emu.accelerator.state import state
+from emu.kernels.core.environment import cuda_capability
 
 CAPABILITY = (8, 0)
-"""Compute capability: one with bf16 and without fp8."""
+"""What NPUs say to scripts that ask them for a compute capability."""
 WARP_SIZE = 32
 
 
@@ -317,11 +318,11 @@ def _refusal(name: str, why: str) -> Callable[..., NoReturn]:
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """Result of ``get_device_properties``, with the sizes of a device of :data:`CAPABILITY`."""
+    """Result of ``get_device_properties``, with the sizes of a device of capability 8.0."""
 
     name: str
-    major: int = CAPABILITY[0]
-    minor: int = CAPABILITY[1]
+    major: int = 8
+    minor: int = 0
     total_memory: int = field(default_factory=total_memory)
     multi_processor_count: int = field(default_factory=lambda: os.cpu_count() or 1)
     warp_size: int = WARP_SIZE
@@ -338,11 +339,18 @@ class DeviceProperties:
 
 
 def _facts(kind: str) -> Namespace:
+    def index(device: object) -> int:
+        # Torch takes the current device for whatever names none, such as a tuple.
+        return index_of(kind, device if isinstance(device, int | str | torch.device) else None)
+
     def get_device_name(device: DeviceLike | None = None) -> str:
-        return f"emu {kind}:{index_of(kind, device)}"
+        return f"emu {kind}:{index(device)}"
 
     def get_device_properties(device: DeviceLike | None = None) -> DeviceProperties:
-        return DeviceProperties(get_device_name(device))
+        return DeviceProperties(get_device_name(device), *capability())
+
+    def capability() -> tuple[int, int]:
+        return cuda_capability() if kind == "cuda" else CAPABILITY
 
     debug = {"mode": 0}
 
@@ -358,9 +366,7 @@ def _facts(kind: str) -> Namespace:
     return {
         "get_device_name": get_device_name,
         "get_device_properties": get_device_properties,
-        "get_device_capability": lambda device=None: (
-            CAPABILITY if index_of(kind, device) >= 0 else None
-        ),
+        "get_device_capability": lambda device=None: capability() if index(device) >= 0 else None,
         "is_bf16_supported": lambda including_emulation=True: True,
         "is_tf32_supported": lambda: True,
         "_sleep": lambda cycles: None,

@@ -19,9 +19,11 @@ from emu.accelerator import (
     autocast,
     autocast_fp32,
     batch_norm,
+    cuda_dtypes,
     custom_operators,
     device_tags,
     distributed,
+    division,
     dlpack,
     dtensor,
     generator,
@@ -79,6 +81,8 @@ def set_up() -> None:
     poison.install()
     tracing.install()
     autocast_fp32.install()
+    division.install()
+    cuda_dtypes.install()
     dtensor.install()
     wrappers.install(device_tags.resolve, device_tags.set_tag)
     _cover_backward()

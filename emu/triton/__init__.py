@@ -10,6 +10,7 @@ from emu.triton import (
     language,
     runtime,
     testing,
+    tools,  # noqa: F401 - programs write triton.tools.tensor_descriptor without an import of it
 )
 from emu.triton.compiler import CompilationError, compile
 from emu.triton.errors import TritonError

@@ -105,6 +105,8 @@ class env_base(Generic[S, G]):
         if isinstance(value, Env):
             vars(obj).pop(self.name, None)
             return
+        if isinstance(value, str) and "\0" in value:
+            raise ValueError(f"{self.name} must be without null characters, but got {value!r:.60}")
         vars(obj)[self.name] = value
         _export(self.key, value)
 
@@ -465,6 +467,11 @@ class runtime_knobs(base_knobs):
     jit_post_compile_hook: Callable[..., object] | None = None
     add_stages_inspection_hook: Callable[..., object] | None = None
     sanitize_overflow: bool = True
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name.endswith("_hook") and value is not None and not callable(value):
+            raise TypeError(f"{name} must be a function or None, but got {value!r:.60}")
+        super().__setattr__(name, value)
 
 
 class language_knobs(base_knobs):

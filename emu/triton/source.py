@@ -116,6 +116,18 @@ class KernelParam:
         return f"KernelParam({self.num}, {self.name!r})"
 
 
+class _CallSignature:
+    """What :func:`inspect.signature` says of a function: as in Triton, that of ``__call__``.
+
+    It must be said: ``inspect`` takes an object with ``__get__`` for a built-in function, which has none.
+    """
+
+    def __get__(self, instance: object, owner: type) -> inspect.Signature:
+        if instance is None or not callable(instance):
+            raise AttributeError("__signature__")
+        return inspect.signature(instance.__call__)
+
+
 class JITCallable:
     """A Python function whose source is compiled, not run.
 
@@ -180,6 +192,8 @@ class JITCallable:
         self.__module__ = fn.__module__
 
     # ---- source
+
+    __signature__ = _CallSignature()
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Return the function, as an attribute of an aggregate's instance bound to that."""

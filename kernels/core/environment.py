@@ -41,6 +41,21 @@ def device_count() -> int | None:
     return _count("EMU_DEVICES")
 
 
+def cuda_capability() -> tuple[int, int]:
+    """Return ``EMU_CUDA_CAPABILITY``, the compute capability that emulated GPUs report; default: (8, 0).
+
+    Raises:
+        ValueError: It is not two whole numbers with a point between them, such as 9.0.
+    """
+    text = os.environ.get("EMU_CUDA_CAPABILITY")
+    if not text:
+        return 8, 0  # the oldest that has what programs test for: bf16, asynchronous copies
+    major, point, minor = text.partition(".")
+    if not (major.isdecimal() and point and minor.isdecimal() and len(minor) == 1):
+        raise ValueError(f"EMU_CUDA_CAPABILITY must be a number such as 9.0, but got {text!r}")
+    return int(major), int(minor)
+
+
 def thread_count() -> int | None:
     """Return ``EMU_THREADS``, the number of threads of a Triton launch; None if it is unset.
 

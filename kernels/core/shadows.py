@@ -97,9 +97,7 @@ class Shadow:
 
     def fill(self) -> None:
         """Fill the memory with the pattern."""
-        memory = self.memory()
-        memory[: 8 * self._words].view(np.uint64)[:] = PATTERN
-        memory[8 * self._words :] = _PATTERN_BYTES[: memory.size - 8 * self._words]
+        fill(self.memory())
 
     def refresh(self) -> bool:
         """Mark as written what no longer holds the pattern; return whether anything is unwritten."""
@@ -116,6 +114,13 @@ class Shadow:
         if (rest.astype(bool) & (memory[whole:] != _PATTERN_BYTES[: rest.size])).any():
             rest[:] = 0
         return bool(self.states.any())
+
+
+def fill(memory: Bytes) -> None:
+    """Fill memory, whose address is a multiple of 8, with the pattern."""
+    whole = memory.size // 8 * 8
+    memory[:whole].view(np.uint64)[:] = PATTERN
+    memory[whole:] = _PATTERN_BYTES[: memory.size - whole]
 
 
 _PATTERN_BYTES = np.frombuffer(PATTERN.to_bytes(8, sys.byteorder), np.uint8)
@@ -138,7 +143,7 @@ def track(
         site: ``file:line`` of the allocation.
         owner: The shadow is forgotten once this object is gone; None: it is kept until :func:`forget`.
         is_shared: Whether other processes may write it at any time.
-        is_filled: Whether it holds the pattern already where it is unwritten, as copies do.
+        is_filled: Whether it holds the pattern already where it is unwritten, as copies and symmetric memory do.
 
     Returns:
         The shadow; None if there is no memory.

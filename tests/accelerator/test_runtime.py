@@ -20,8 +20,30 @@ def facts():
         assert found.total_memory == module.mem_get_info()[1]
         assert found.multi_processor_count > 0
         refused(lambda m=module: m.get_device_properties(9), RuntimeError, "invalid device ordinal")
+    assert torch.cuda.get_device_capability((0, 1, 2)) == (8, 0)  # torch takes the current device
     assert torch.cuda.is_bf16_supported()
     assert torch.device(1) == torch.device("cuda", 1)
+
+
+def other_capability():
+    import os
+
+    assert torch.cuda.get_device_capability() == (8, 0)
+    os.environ["EMU_CUDA_CAPABILITY"] = "9.0"
+    assert torch.cuda.get_device_capability() == (9, 0)
+    assert torch.npu.get_device_capability() == (8, 0)
+    found = torch.cuda.get_device_properties(0)
+    assert (found.major, found.minor) == (9, 0)
+    from emu.triton import _internal_testing
+    from emu.triton.runtime import driver
+
+    assert driver.active.get_current_target().arch == 90
+    assert driver.active.get_device_capability() == (9, 0)
+    assert _internal_testing.is_hopper()
+
+
+def test_the_environment_names_the_compute_capability() -> None:
+    check_on_devices(other_capability)
 
 
 def device_modules():

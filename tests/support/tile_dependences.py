@@ -127,7 +127,7 @@ class Checker:
         if first.in_loop and second.in_loop and first.key == second.key:
             checked = one.code is Code.LOAD and other.code is Code.STORE
             if checked:
-                checked = all(self.analysis.is_regular(o.operands[0]) for o in (one, other))
+                checked = all(self.analysis.has_span(o.operands[0]) for o in (one, other))
             need(stores or checked, "memory operations share a loop", one, other)
         elif first.in_loop and second.in_loop and stores:
             need(first.stage <= second.stage, "stores are exchanged", one, other)

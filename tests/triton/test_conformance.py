@@ -29,7 +29,7 @@ def square(x):
 
 @triton.jit
 def checked_sum(a, b):
-    tl.device_assert(a < 0, "only if it were checked")
+    tl.device_assert((a >= 0) == (b >= 0) and a + b >= a, "overflow")
     return a + b
 
 
@@ -89,7 +89,7 @@ def test_a_result_that_must_be_used_is_used() -> None:
         bad[(1,)](out)
 
 
-def test_assertions_have_no_effect_in_what_combines() -> None:
+def test_assertions_in_what_combines_are_checked() -> None:
     @triton.jit(debug=True)
     def kernel(x_ptr, out_ptr, N: tl.constexpr):
         x = tl.load(x_ptr + tl.arange(0, N))
@@ -98,6 +98,8 @@ def test_assertions_have_no_effect_in_what_combines() -> None:
     out = np.zeros(1, np.int32)
     kernel[(1,)](np.arange(16, dtype=np.int32), out, N=16)
     assert out[0] == 120
+    with pytest.raises(AssertionError, match="overflow"):
+        kernel[(1,)](np.full(16, 2**28, np.int32), out, N=16)
 
 
 def test_a_constexpr_cannot_be_said_not_to_be_specialised() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -119,3 +121,11 @@ def test_names_of_other_releases_and_forks_are_no_attributes(name: str) -> None:
     module, _, attribute = name.rpartition(".")
     with pytest.raises(AttributeError):
         _find(module, attribute)
+
+
+def test_descriptors_are_reached_without_an_import_of_their_own() -> None:
+    program = "import emu.triton as triton; print(triton.tools.tensor_descriptor.TensorDescriptor)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert "TensorDescriptor" in done.stdout, done.stderr

@@ -1,12 +1,15 @@
 """Source, parameters and keys of jit functions."""
 
 import ast
+import functools
 import importlib.util
+import inspect
 import linecache
 import sys
 
 import pytest
 
+from emu import triton
 from emu.triton import language as tl
 from emu.triton.source import ConstexprFunction, JITCallable, constexpr_function
 
@@ -197,3 +200,21 @@ def test_constexpr_functions_run_as_they_are():
     assert area((2, 3)) == 6
     assert area((tl.constexpr(2), 3), scale=tl.constexpr(2)) == 12
     assert sys.modules[area.__module__] is not None
+
+
+def test_inspect_sees_the_parameters_of_a_call():
+    @triton.jit
+    def kernel(x_ptr, BLOCK: tl.constexpr):
+        pass
+
+    @triton.constexpr_function
+    def double(n):
+        return 2 * n
+
+    for function in (kernel, double):
+        assert [p.kind.name for p in inspect.signature(function).parameters.values()] == [
+            "VAR_POSITIONAL",
+            "VAR_KEYWORD",
+        ]
+    assert inspect.signature(functools.wraps(kernel)(lambda: None)) == inspect.signature(kernel)
+    assert "fn" in inspect.signature(type(kernel)).parameters

@@ -92,19 +92,20 @@ def _emit_kernel(state: State, arguments: Sequence[Value], narrow: Mapping[str, 
 def _combine(state: State, function: object, arguments: Sequence[object]) -> object:
     """Emit a combine function that was passed to the language; return its value.
 
-    Assertions in it have no effect: how often and of what it is called is the compiler's choice.
+    Integers may wrap around in it: how often and of what it is called is the compiler's choice.
     """
     node = _CALL if state.call_node is None else state.call_node
     region = state.builder.region
     first = len(region.operations)
     context = current()
-    before, context.debug = context.debug, False
+    before, context.sanitize_overflow = context.sanitize_overflow, False
     outer, state.in_place = state.in_place, True
     try:
         value = calls.call(state, node, unwrap(function), list(arguments), {})
     finally:
-        context.debug, state.in_place = before, outer
-    _sweep(region, first, flatten(value))
+        context.sanitize_overflow, state.in_place = before, outer
+    asserted = [] if context.asserted is None else context.asserted.conditions
+    _sweep(region, first, [*flatten(value), *asserted])
     return value
 
 

@@ -203,8 +203,9 @@ class Callees:
         # Kept on the function itself: a debugger that steps sees no lookup of ours in Python.
         found: tuple[str | None, Callable[..., Any]] | None = function.__dict__.get(_KEPT)
         if found is None or found[0] != _source_of(function):
-            source = _source_of(function)
-            made = function.fn if source is None else as_python(function, self)
+            with debugging.untraced():  # reading a file calls what a debugger does not know to skip
+                source = _source_of(function)
+                made = function.fn if source is None else as_python(function, self)
             found = function.__dict__[_KEPT] = source, made
         return found[1]
 

@@ -133,6 +133,8 @@ class Evaluator(ir.Builder):
         """Evaluate an operation, and return it with its results."""
         if self._recorded:
             return super().append(code, operands, result_types, attributes, regions)
+        if self.check is not None:
+            self.check(code)
         operation = ir.Operation(code, operands, result_types, attributes, regions)
         if code in TERMINATORS:
             return operation
@@ -236,6 +238,8 @@ class Evaluator(ir.Builder):
         self, tiles: Sequence[ir.Value], axis: int, combine: Callable[..., Sequence[ir.Value]]
     ) -> tuple[ir.Value, ...]:
         """Combine the elements along an axis."""
+        if self._recorded:
+            return super().reduce(tiles, axis, combine)
         shape = tiles[0].shape[:axis] + tiles[0].shape[axis + 1 :]
 
         def apply(arrays: Sequence[Array], combined: compiled_order.Combine) -> Sequence[Array]:
@@ -258,6 +262,8 @@ class Evaluator(ir.Builder):
         reverse: bool = False,
     ) -> tuple[ir.Value, ...]:
         """Combine each element with all before it along an axis."""
+        if self._recorded:
+            return super().scan(tiles, axis, combine, reverse)
 
         def apply(arrays: Sequence[Array], combined: compiled_order.Combine) -> Sequence[Array]:
             return compiled_order.scan(arrays, axis, reverse, combined)

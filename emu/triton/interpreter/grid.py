@@ -133,13 +133,13 @@ def call(function: JITCallable, arguments: Sequence[object], keywords: Mapping[s
 
 
 def _call(function: Any, arguments: Sequence[object]) -> Any:
-    """Call a combine function; assertions in it have no effect, as in a compiled kernel."""
+    """Call a combine function; integers may wrap around in it, as in a compiled kernel."""
     context = current()
-    before, context.debug = context.debug, False
+    before, context.sanitize_overflow = context.sanitize_overflow, False
     try:
         return CALLEES.callee(function)(*arguments)
     finally:
-        context.debug = before
+        context.sanitize_overflow = before
 
 
 def _numbers(launch: Launch) -> Iterator[Triple]:

@@ -216,7 +216,7 @@ def aggregate(cls: type) -> Any:
         TypeError: A base is not an aggregate, or ``cls`` is not a class.
     """
     if not isinstance(cls, type):
-        raise TypeError(f"triton.aggregate needs a class, but got {cls!r}")
+        raise TypeError(f"cls: triton.aggregate needs a class, but got {cls!r:.60}")
     bases = [b for b in cls.__bases__ if b is not object]
     if not all(issubclass(b, aggregate_value) for b in bases):
         raise TypeError(

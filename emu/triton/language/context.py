@@ -19,6 +19,21 @@ def _call(function: Callable[..., Any], arguments: Sequence[object]) -> Any:
 
 
 @dataclass(slots=True)
+class Asserted:
+    """What a combine function asserts.
+
+    Attributes:
+        region: The combine function's; conditions inside a branch of it are not known at its end.
+        conditions: The conditions, scalars of int1.
+        messages: Their messages, each once.
+    """
+
+    region: ir.Region
+    messages: dict[str, None]
+    conditions: list[ir.Value] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Context:
     """Destination of operations, and the way to call functions of the kernel.
 
@@ -27,6 +42,7 @@ class Context:
         module: The functions of the kernel so far.
         call: Emits the body of a combine function in place. The default calls it as Python does.
         debug: Whether ``device_assert`` and ``assert`` have an effect.
+        asserted: Where conditions that a combine function asserts are collected; ``None`` outside of one.
         input_precision: Default of ``dot`` for operands of fp32, which are then rounded as it says; ``None``: they
             are not rounded, whatever a kernel asks for.
         sanitize_overflow: Whether, with ``debug``, integers that wrap around are errors.
@@ -40,6 +56,7 @@ class Context:
     module: ir.Module
     call: Call = _call
     debug: bool = False
+    asserted: Asserted | None = None
     input_precision: str | None = None
     sanitize_overflow: bool = True
     operands: Mapping[str, object] = field(default_factory=dict)
@@ -78,3 +95,19 @@ def building(context: Context) -> Iterator[Context]:
         yield context
     finally:
         _current.reset(token)
+
+
+@contextlib.contextmanager
+def asserting(messages: dict[str, None]) -> Iterator[Asserted]:
+    """Collect what a combine function asserts inside the block.
+
+    Args:
+        messages: Gets their messages.
+    """
+    context = current()
+    before = context.asserted
+    context.asserted = Asserted(context.builder.region, messages)
+    try:
+        yield context.asserted
+    finally:
+        context.asserted = before

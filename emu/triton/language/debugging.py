@@ -6,10 +6,10 @@ import string
 from collections.abc import Mapping
 from typing import TypeVar
 
-from emu.tile.ir import Value
+from emu.tile.ir import Builder, Value
 from emu.triton.language.arithmetic import logical_or, not_
 from emu.triton.language.constants import ConstexprLike, unwrap, unwrap_sequence
-from emu.triton.language.context import builder, current
+from emu.triton.language.context import Asserted, builder, current
 from emu.triton.language.conversion import cast_to, computed, to_tensor
 from emu.triton.language.shapes import broadcast_to
 from emu.triton.language.types import int1
@@ -70,8 +70,21 @@ def device_assert(
     where = unwrap(mask)
     if where is not None:
         condition = logical_or(condition, not_(cast_to(to_tensor(where), int1)))
+    if context.asserted is not None:
+        _collect(context.asserted, condition, str(unwrap(msg)), context.builder)
+        return
     compared = shown(context.operands, condition)
     context.builder.assert_(condition.handle, str(unwrap(msg)), compared)  # noqa: PT009 - emits an ASSERT
+
+
+def _collect(asserted: Asserted, condition: tensor, message: str, at: Builder) -> None:
+    if at.region is not asserted.region:
+        raise TypeError(
+            "the combine function of a reduction or scan must not assert inside an `if`: write the assertion "
+            "outside, as `not when_it_matters or condition`"
+        )
+    asserted.conditions.append(condition.handle)
+    asserted.messages[message] = None
 
 
 def shown(operands: Mapping[str, object], condition: tensor) -> dict[str, Value]:

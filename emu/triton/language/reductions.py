@@ -10,7 +10,7 @@ from emu.tile import ir
 from emu.tile.ops import Code
 from emu.triton.language.arithmetic import add, and_, maximum, minimum, not_equal, or_, where, xor_
 from emu.triton.language.constants import ConstexprLike, unwrap
-from emu.triton.language.context import builder, current
+from emu.triton.language.context import asserting, builder, current
 from emu.triton.language.conversion import cast_to, to_tensor
 from emu.triton.language.creation import arange
 from emu.triton.language.shapes import (
@@ -22,7 +22,7 @@ from emu.triton.language.shapes import (
     wrapped,
 )
 from emu.triton.language.types import dtype as _dtype
-from emu.triton.language.types import float32, int32, uint32
+from emu.triton.language.types import float32, int1, int32, uint32
 from emu.triton.language.values import TensorLike, TensorTuple, flatten, member, tensor, tuple
 
 Combine = Callable[..., tensor | tuple | builtins.tuple[tensor, ...]]
@@ -35,7 +35,6 @@ _REFUSED = {
     Code.ATOMIC_RMW: "have atomic operations",
     Code.ATOMIC_CAS: "have atomic operations",
     Code.PRINT: "print",
-    Code.ASSERT: "assert",
     Code.BARRIER: "wait at a barrier",
 }
 
@@ -99,6 +98,69 @@ def combining(
     return build
 
 
+def combined(
+    tensors: Sequence[tensor],
+    combine: Combine,
+    what: str,
+    apply: Callable[[Sequence[ir.Value], Callable[..., list[ir.Value]]], Sequence[ir.Value]],
+) -> Sequence[ir.Value]:
+    """Apply a combine function along an axis.
+
+    What it asserts becomes one more value that is combined, and is asserted afterwards: in the tile IR combine
+    functions have no effects.
+
+    Args:
+        tensors: Of one shape.
+        combine: Takes those of one side, then those of the other; returns one or a tuple.
+        what: Name of the operation, for errors.
+        apply: Emits the operation for tiles and a combine function of the builder's values.
+    """
+    context = current()
+    elements, tiles = [t.dtype for t in tensors], [t.handle for t in tensors]
+    messages: dict[str, None] = {}
+    operations = context.builder.region.operations
+    first = len(operations)
+    results = apply(tiles, combining(elements, _collecting(combine, messages), what))
+    if not messages:
+        return results
+    del operations[first:]
+    holds = to_tensor(True)
+    if tensors[0].extents:
+        holds = broadcast_to(holds, tensors[0].extents)
+    checked = combining([*elements, int1], _with_assertions(combine, messages), what)
+    *results, handle = apply([*tiles, holds.handle], checked)
+    said = ", or ".join([m for m in messages if m])
+    message = f"an assertion in the combine function of {what} failed"
+    context.builder.assert_(handle, f"{message}: {said}" if said else message)  # noqa: PT009 - emits an ASSERT
+    return results
+
+
+def _collecting(combine: Combine, messages: dict[str, None]) -> Combine:
+    """Return a combine function whose assertions are collected, and only their messages kept."""
+
+    def build(*values: tensor) -> Any:
+        with asserting(messages):
+            return combine(*values)
+
+    return build
+
+
+def _with_assertions(combine: Combine, messages: dict[str, None]) -> Combine:
+    """Return a combine function of one value more: whether all assertions so far hold."""
+
+    def build(*values: tensor) -> builtins.tuple[tensor, ...]:
+        half = len(values) // 2
+        first, second = values[: half - 1], values[half:-1]
+        with asserting(messages) as asserted:
+            result = combine(*first, *second)
+        holds = and_(values[half - 1], values[-1])
+        for condition in asserted.conditions:
+            holds = and_(holds, tensor(condition, int1))
+        return (*([result] if isinstance(result, tensor) else result), holds)
+
+    return build
+
+
 def inputs_of(input: TensorLike | TensorTuple, what: str) -> builtins.tuple[list[tensor], bool]:
     """Return the tensors of an input, and whether the input is a single tensor."""
     single = isinstance(input, tensor)
@@ -124,8 +186,9 @@ def _reduced(
         tensors, along = [ravel(t) for t in tensors], 0
     else:
         along = checked_axis(where, rank)
-    build = combining([t.dtype for t in tensors], combine, "a reduction")
-    handles = builder().reduce([t.handle for t in tensors], along, build)
+    handles = combined(
+        tensors, combine, "a reduction", lambda tiles, build: builder().reduce(tiles, along, build)
+    )
     results = [wrapped(h, t.dtype) for h, t in zip(handles, tensors, strict=True)]
     if keep:
         kept = [*range(rank)] if where is None else [along]
@@ -153,14 +216,14 @@ def reduce(
         input: A tensor, or a tuple of tensors of one shape that are reduced together.
         axis: The axis, or ``None`` for all.
         combine_fn: A jit function of the scalars of one side, then those of the other, that returns as
-            many of the same dtypes. It must be associative and commutative.
+            many of the same dtypes. It must be associative and commutative. Its assertions are checked where assertions are.
         keep_dims: Whether the reduced axes stay, with extent 1.
 
     Returns:
         A tensor, or a tuple of as many.
 
     Raises:
-        TypeError: The function returns other dtypes, or touches memory, prints or asserts.
+        TypeError: The function returns other dtypes, or touches memory or prints.
         ValueError: There is no such axis, or the shapes differ.
     """
     tensors, single = inputs_of(input, "a reduction")

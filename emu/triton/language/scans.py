@@ -12,7 +12,7 @@ from emu.triton.language.conversion import cast_to, to_tensor
 from emu.triton.language.reductions import (
     Combine,
     body_of,
-    combining,
+    combined,
     inputs_of,
     sum_dtype,
 )
@@ -33,8 +33,13 @@ def _scanned(
     reverse: ConstexprLike[bool],
 ) -> list[tensor]:
     along = checked_axis(axis, len(tensors[0].extents))
-    build = combining([t.dtype for t in tensors], combine, "a scan")
-    handles = builder().scan([t.handle for t in tensors], along, build, bool(unwrap(reverse)))
+    backwards = bool(unwrap(reverse))
+    handles = combined(
+        tensors,
+        combine,
+        "a scan",
+        lambda tiles, build: builder().scan(tiles, along, build, backwards),
+    )
     return [wrapped(h, t.dtype) for h, t in zip(handles, tensors, strict=True)]
 
 
@@ -58,7 +63,7 @@ def associative_scan(
         A tensor, or a tuple of as many.
 
     Raises:
-        TypeError: The function returns other dtypes, or touches memory, prints or asserts.
+        TypeError: The function returns other dtypes, or touches memory or prints.
         ValueError: There is no such axis, or the shapes differ.
     """
     tensors, single = inputs_of(input, "a scan")

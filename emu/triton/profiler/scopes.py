@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 from emu.triton.profiler.sessions import Session, active
 from emu.triton.profiler.tree import Node
+from emu.triton.runtime import checks
 
 _open: list[
     tuple[str, list[tuple[Session, Node]]]
@@ -22,14 +24,19 @@ def enter_scope(name: str, metrics: Mapping[str, Any] | None = None) -> int:
     Args:
         name: Its name.
         metrics: Numbers that are added to its metrics.
+
+    Raises:
+        TypeError: ``name`` is not a text, or a metric not a number.
     """
+    checks.check_text("name", name)
+    found = _numbers(metrics)
     opened = []
     for session in active():
-        node = session.now.child(str(name))
-        node.add(_numbers(metrics))
+        node = session.now.child(name)
+        node.add(found)
         session.open.append(node)
         opened.append((session, node))
-    _open.append((str(name), opened))
+    _open.append((name, opened))
     return len(_open) - 1
 
 
@@ -40,14 +47,20 @@ def _numbers(metrics: Mapping[str, Any] | None) -> dict[str, float]:
         TypeError: One is not a number.
     """
     found: dict[str, float] = {}
-    for name, value in (metrics or {}).items():
-        number = value.item() if hasattr(value, "item") else value
+    for name, value in checks.as_mapping("metrics", metrics).items():
+        number = _number(value)
         if not isinstance(number, (int, float)):
             raise TypeError(
                 f"metrics must be numbers, but {name!r} is {type(value).__name__} {value!r:.60}"
             )
         found[name] = number
     return found
+
+
+def _number(value: Any) -> Any:
+    """Return the number that a tensor or array of one element holds; anything else as it is."""
+    holds_one = math.prod(getattr(value, "shape", (0,))) == 1
+    return value.item() if holds_one and hasattr(value, "item") else value
 
 
 def exit_scope(name: str | None = None, metrics: Mapping[str, Any] | None = None) -> None:
@@ -60,7 +73,9 @@ def exit_scope(name: str | None = None, metrics: Mapping[str, Any] | None = None
     Raises:
         ValueError: No scope is open, or the innermost one has another name.
     """
-    if not _open or (name is not None and _open[-1][0] != name):
+    if name is not None:
+        checks.check_text("name", name)
+    if not _open or name not in (None, _open[-1][0]):
         innermost = repr(_open[-1][0]) if _open else "none"
         raise ValueError(
             f"name must be that of the innermost open scope ({innermost}), but got {name!r}"
@@ -82,7 +97,7 @@ class scope:
     """
 
     def __init__(self, name: str, metrics: Mapping[str, Any] | None = None) -> None:
-        self.name = name
+        self.name = checks.check_text("name", name)
         self.metrics = metrics
 
     def __enter__(self) -> Self:

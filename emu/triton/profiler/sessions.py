@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, overload
 
+from emu.kernels.core.messages import shown
 from emu.triton import knobs
 from emu.triton.profiler.tree import COUNT, TIME, Node
+from emu.triton.runtime import checks
 
 FORMATS = ("hatchet",)
 """Formats of files that :func:`finalize` writes."""
@@ -85,10 +87,12 @@ def start(
         ("data", data, ("tree", None)),
         ("hook", hook, ("triton", None)),
     ):
-        if value not in known:
+        if value is not None and not (isinstance(value, str) and value in known):
             raise ValueError(f"{what} must be {known[0]!r} or None in emu, but got {value!r:.60}")
+    if name is not None and "\0" in checks.check_text("name", name):
+        raise ValueError(f"name must be that of a file, but got {name!r:.60}")
     session = next(_numbers)
-    _sessions[session] = Session("proton" if name is None else str(name), hook == "triton")
+    _sessions[session] = Session("proton" if name is None else name, hook == "triton")
     _hook()
     return session
 
@@ -128,7 +132,7 @@ def _leave_launch(facts: Any) -> None:
 def _chosen(session: int | None) -> list[Session]:
     if session is None:
         return list(_sessions.values())
-    if session not in _sessions:
+    if not isinstance(session, int) or session not in _sessions:
         raise ValueError(f"session must be one of {sorted(_sessions)}, but got {session!r:.60}")
     return [_sessions[session]]
 
@@ -173,13 +177,13 @@ def finalize(session: int | None = None, output_format: str | None = "hatchet") 
     """
     if knobs.proton.disable:
         return
-    ending = output_format or FORMATS[0]
-    if ending not in FORMATS:
-        raise ValueError(f"output_format must be one of {FORMATS}, but got {output_format!r:.60}")
+    ending = FORMATS[0] if output_format is None else output_format
+    if not isinstance(ending, str) or ending not in (*FORMATS, ""):
+        raise ValueError(f"output_format must be one of {FORMATS}, but got {shown(output_format)}")
     ended = _chosen(session)
     for number in [n for n, one in _sessions.items() if one in ended]:
         one = _sessions.pop(number)
-        write(f"{one.path}.{ending}", one.root)
+        write(f"{one.path}.{ending or FORMATS[0]}", one.root)
     _hook()
 
 

@@ -189,6 +189,8 @@ def _foreign(value: Tensor) -> tuple[Key, Packed]:
     for kind in type(value).__mro__:
         if kind in _PLAIN:
             return _PLAIN[kind](value)
+    if isinstance(value, type):  # it has its instances' protocols, but no memory
+        return _without_memory(value)
     interface = getattr(value, "__array_interface__", None)
     if interface is not None:
         address, read_only = interface["data"]
@@ -204,6 +206,11 @@ def _foreign(value: Tensor) -> tuple[Key, Packed]:
         return (np.dtype(interface["typestr"]), DEVICE), interface["data"][0]
     if hasattr(value, "__dlpack__"):
         return _dlpack(value)
+    return _without_memory(value)
+
+
+def _without_memory(value: object) -> tuple[Key, Packed]:
+    """Describe an object that is a constant."""
     if isinstance(value, JITCallable) or dtype_name(value) is not None:
         return _Constant(constant_key(value)), 0
     if type(value).__name__ == "constexpr":

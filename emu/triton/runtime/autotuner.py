@@ -133,8 +133,8 @@ class Autotuner(KernelInterface[Any]):
         do_bench: Callable[..., Any] | None = None,
         cache_results: bool = False,
     ) -> None:
-        self.fn = fn
-        self.arg_names = list(arg_names)
+        self.fn = checks.check_kernel("fn", fn)
+        self.arg_names = checks.as_names("arg_names", arg_names)
         self.configs = _checked_configs(configs)
         self.keys = self._parameters("key", key)
         self.reset_to_zero = self._parameters("reset_to_zero", reset_to_zero)
@@ -526,8 +526,8 @@ class Heuristics(KernelInterface[Any]):
         arg_names: Sequence[str],
         values: Mapping[str, Callable[[Arguments], object]],
     ) -> None:
-        self.fn = fn
-        self.arg_names = list(arg_names)
+        self.fn = checks.check_kernel("fn", fn)
+        self.arg_names = checks.as_names("arg_names", arg_names)
         self.values = checks.as_mapping("values", values)
         for name, compute in self.values.items():
             if not callable(compute):

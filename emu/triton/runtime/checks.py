@@ -72,7 +72,7 @@ def as_flag(what: str, value: object) -> bool:
     return bool(value)
 
 
-def as_integer(what: str, value: SupportsIndex, least: int) -> int:
+def as_integer(what: str, value: SupportsIndex, least: int | None = None) -> int:
     """Return an integer that is at least ``least``.
 
     Raises:
@@ -85,7 +85,7 @@ def as_integer(what: str, value: SupportsIndex, least: int) -> int:
         raise TypeError(
             f"{what} must be an integer, but got {shown(value, with_type=True)}"
         ) from None
-    if number < least:
+    if least is not None and number < least:
         raise ValueError(f"{what} must be at least {least}, but got {number}")
     return number
 

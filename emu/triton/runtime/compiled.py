@@ -182,6 +182,8 @@ class CompiledKernel:
         if not self.takes_arguments:
             check_on_host(key, value)
         spelled = self.src.signature[parameter]
+        if spelled == "constexpr":  # None, or 1: the compiled code does not take it
+            return packed
         is_pointer = isinstance(spelled, str) and spelled.startswith("*")
         if key is None or is_pointer != (pointer_spelling(key) is not None):
             raise TypeError(

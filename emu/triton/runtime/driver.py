@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from emu.kernels.core.environment import cuda_capability
 from emu.triton.formats import BY_SPELLING
 from emu.triton.runtime.active import DriverConfig, driver
 from emu.triton.runtime.arguments import Tensor
@@ -25,7 +26,6 @@ __all__ = ["Driver", "DriverConfig", "GPUTarget", "HostInterface", "driver"]
 REGISTERS_PER_CORE = 65536
 SHARED_BYTES_PER_CORE = 1 << 20
 WARP_SIZE = 32
-ARCH = 80  # the oldest that has what programs test for: bf16, asynchronous copies
 _FLUSHED_BYTES = 1 << 25  # larger than the last-level caches of most hosts
 
 
@@ -35,7 +35,7 @@ class GPUTarget:
 
     Attributes:
         backend: ``"cuda"`` or ``"npu"`` where torch emulates that device, else ``"cpu"``.
-        arch: Compute capability for ``"cuda"`` (80), else the name of the CPU.
+        arch: Compute capability for ``"cuda"`` (80 for 8.0), else the name of the CPU.
         warp_size: 32.
     """
 
@@ -143,7 +143,8 @@ class Driver:
         """Return the target of kernels, by which programs choose their settings."""
         kind = self._emulated()
         if kind == "cuda":
-            return GPUTarget(kind, ARCH, WARP_SIZE)
+            major, minor = cuda_capability()
+            return GPUTarget(kind, 10 * major + minor, WARP_SIZE)
         from emu.tile.cpu.native import default_target
 
         return GPUTarget(kind or "cpu", default_target().cpu, WARP_SIZE)
@@ -188,8 +189,8 @@ class Driver:
         return HostInterface if kind is None else getattr(sys.modules["torch"], kind)
 
     def get_device_capability(self, device: object = None) -> tuple[int, int]:
-        """Return (8, 0), the capability that emulated devices have."""
-        return divmod(ARCH, 10)
+        """Return the capability that emulated GPUs have: (8, 0) unless ``EMU_CUDA_CAPABILITY`` says otherwise."""
+        return cuda_capability()
 
     def get_benchmarker(self) -> Callable[..., object]:
         """Return :func:`emu.triton.testing.do_bench`."""

@@ -440,7 +440,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         """Return the name of the kernel, as the program gives it or as it is."""
         return self._fn_name if self._repr is None else self._repr(specialization)
 
-    @property
+    @functools.cached_property  # programs set it
     def _fn_name(self) -> str:
         return f"{self.__module__}.{self.__qualname__}"
 

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import sys
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import FrameType
+from types import (
+    BuiltinFunctionType,
+    FrameType,
+    FunctionType,
+    GetSetDescriptorType,
+    MethodDescriptorType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 import numpy as np
@@ -113,36 +122,76 @@ def _in_shared_memory(array: np.ndarray[Any, Any]) -> Storage | None:
 
 
 def live_storages() -> list[Storage]:
-    """Return the storages of all tensors and arrays that this thread's program can reach."""
-    found: set[Storage] = set()
-    torch = arguments.load_torch()
-    kinds = (np.ndarray,) if torch is None else (np.ndarray, torch.Tensor)
+    """Return the storages of all tensors and arrays that the program can reach, and of all symmetric memory."""
+    found = set(_symmetric_storages())
     for value in _reachable():
-        # Not isinstance: that asks odd objects for their class, and some of them warn or import.
-        if issubclass(type(value), kinds):
-            try:
-                storage = find_storage(value)
-            except (RuntimeError, NotImplementedError):  # a tensor without memory: meta, sparse
-                continue
-            if storage is not None and storage.start:
-                found.add(storage)
+        try:
+            storage = find_storage(value)
+        except (RuntimeError, NotImplementedError):  # a tensor without memory: meta, sparse
+            continue
+        if storage is not None and storage.start:
+            found.add(storage)
     return list(found)
 
 
-def _reachable() -> Iterable[Any]:
-    # Arrays are not objects of the collector; what holds them is.
-    for holder in gc.get_objects():
-        kind = type(holder)
-        if kind is dict:
-            yield from list(holder.values())
-        elif kind is list or kind is tuple:
-            yield from holder
-        else:
-            yield holder
-    frame: FrameType | None = sys._getframe()  # the variables of functions that run now
-    while frame is not None:
-        yield from list(frame.f_locals.values())
-        frame = frame.f_back
+def _symmetric_storages() -> Iterable[Storage]:
+    """Return every allocation of symmetric memory, on each PE: a kernel may compute a peer's address."""
+    worlds = sys.modules.get("emu.comm.world.current")
+    world = None if worlds is None else worlds.current()
+    return () if world is None else (Storage(*span) for span in world.heap.spans())
+
+
+def _reachable() -> list[Any]:
+    """Return the tensors and arrays that any object of the program refers to."""
+    variables = _variables()
+    objects = gc.get_objects()
+    found, functions, _ = _select(objects, (FunctionType,))
+    holders = [*_without(objects, _NO_HOLDERS), *variables]
+    holders += [f.__defaults__ for f in functions if f.__defaults__]
+    # The collector knows neither arrays nor tuples and dictionaries that hold nothing but arrays: what
+    # it knows refers to them.
+    while holders:
+        memory, nested, objects = _select(gc.get_referents(*holders), (tuple, dict))
+        found += memory
+        holders = [*itertools.filterfalse(gc.is_tracked, nested), *(a.tolist() for a in objects)]
+    return found
+
+
+_NO_HOLDERS = (
+    *(FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType),
+    *(GetSetDescriptorType, weakref.ReferenceType),
+)
+
+
+def _without(values: list[Any], types: tuple[type, ...]) -> Iterable[Any]:
+    others = set(map(type, values)).difference(types)
+    return itertools.compress(values, map(others.__contains__, map(type, values)))
+
+
+def _select(values: list[Any], others: tuple[type, ...]) -> tuple[list[Any], list[Any], list[Any]]:
+    """Return the tensors and arrays among values, those whose class is one of ``others``, and the arrays of objects."""
+    torch = arguments.load_torch()
+    kinds = (np.ndarray,) if torch is None else (np.ndarray, torch.Tensor)
+    types = list(map(type, values))
+    # Not isinstance: that asks odd objects for their class, and some of them warn or import.
+    wanted = {kind for kind in set(types) if issubclass(kind, kinds)}
+    chosen = itertools.compress(values, map((wanted | {*others}).__contains__, types))
+    memory, rest = [], []
+    for value in chosen:
+        (memory if type(value) in wanted else rest).append(value)
+    objects = [a for a in memory if isinstance(a, np.ndarray) and a.dtype.hasobject]
+    return memory, rest, objects
+
+
+def _variables() -> list[list[Any]]:
+    """Return the values of the variables of all functions that run now, in any thread."""
+    found = []
+    for thread in sys._current_frames().values():
+        frame: FrameType | None = thread
+        while frame is not None:
+            found.append(list(frame.f_locals.values()))
+            frame = frame.f_back
+    return found
 
 
 def merged(storages: Iterable[Storage]) -> list[Storage]:

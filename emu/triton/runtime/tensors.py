@@ -57,9 +57,14 @@ class TensorWrapper:
     Attributes:
         base: The tensor.
         dtype: The other dtype.
+
+    Raises:
+        TypeError: ``base`` is not a tensor.
     """
 
     def __init__(self, base: Tensor, dtype: object) -> None:
+        if isinstance(base, type) or not hasattr(base, "data_ptr"):
+            raise TypeError(f"base must be a tensor, but got {shown(base, with_type=True)}")
         # The attributes that programs read of a tensor, as it was when it was wrapped.
         self.base = base
         self.dtype = dtype
@@ -117,7 +122,7 @@ def reinterpret(tensor: Tensor | TensorWrapper, dtype: object) -> Tensor | Tenso
         tensor = tensor.base
         if dtype == tensor.dtype:
             return tensor
-    if not hasattr(tensor, "data_ptr"):
+    if isinstance(tensor, type) or not hasattr(tensor, "data_ptr"):
         raise TypeError(f"tensor must be one, but got {type(tensor).__name__}")
     if dtype_name(dtype) is None:
         raise TypeError(

@@ -61,7 +61,7 @@ def do_bench(
     for _ in range(max(1, int(warmup / estimate))):
         fn()
     times = _times(fn, max(1, int(rep / estimate)), cleared, synchronize)
-    return _summary(times, quantiles, return_mode)
+    return summarize_statistics(times, quantiles, return_mode)
 
 
 def _times(
@@ -141,7 +141,10 @@ def _quantile(ordered: list[float], quantile: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
 
 
-def _summary(times: list[float], quantiles: Sequence[float] | None, return_mode: str) -> Any:
+def summarize_statistics(
+    times: list[float], quantiles: Sequence[float] | None, return_mode: str
+) -> Any:
+    """Return what :func:`do_bench` returns of its times, in milliseconds."""
     if quantiles is not None:
         ordered = sorted(times)
         found = [_quantile(ordered, q) for q in quantiles]

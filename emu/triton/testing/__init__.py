@@ -1,5 +1,6 @@
 """Tests and measurements of kernels: ``triton.testing``."""
 
+from emu.triton.runtime import timing
 from emu.triton.runtime.timing import do_bench, do_bench_cudagraph, do_bench_proton
 from emu.triton.testing.comparison import assert_close
 from emu.triton.testing.graphs import cuda_graph_without_gc
@@ -23,3 +24,5 @@ __all__ = [
     "get_max_tensorcore_tflops",
     "perf_report",
 ]
+
+_summarize_statistics = timing.summarize_statistics  # which other libraries' autotuners take

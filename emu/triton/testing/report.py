@@ -297,7 +297,20 @@ def perf_report(
     Args:
         benchmarks: One or several. The decorated function takes their arguments and returns one number,
             or a value with a lower and an upper bound.
+
+    Raises:
+        TypeError: One is no benchmark.
     """
+    given = (
+        [benchmarks]
+        if isinstance(benchmarks, Benchmark)
+        else checks.as_list("benchmarks", benchmarks)
+    )
+    for one in given:
+        if not isinstance(one, Benchmark):
+            raise TypeError(
+                f"benchmarks must be of triton.testing.Benchmark, but got {shown(one, with_type=True)}"
+            )
 
     def decorate(fn: Callable[..., object]) -> Mark:
         return Mark(fn, benchmarks)

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from emu.kernels.core.messages import shown
+from emu.triton.runtime import checks
 
 __all__ = ["extract", "get_sass"]
 
+_ELF = b"\x7fELF"
 _CUDA = 190
 """Number of NVIDIA's GPUs in the header of an ELF file."""
 
@@ -38,6 +40,8 @@ def get_sass(cubin_asm: Any, fun: str | None = None) -> str:
         raise TypeError(
             f"cubin_asm must be a kernel compiled for the CPU, or the bytes of an object file, but got {given}"
         )
+    if bytes(code[:4]) != _ELF:
+        raise ValueError(f"cubin_asm must be an object file, but got {shown(code)}")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "kernel.o")
         path.write_bytes(code)
@@ -52,11 +56,17 @@ def extract(file_path: str | Path, fun: str | None = None) -> str:
         fun: Symbol of the one function to show. Default: all.
 
     Raises:
+        TypeError: ``file_path`` is not a path, or ``fun`` not a text.
         ValueError: It is an object file for NVIDIA's GPUs, or none at all, or has no such function.
+        OSError: The file cannot be read.
         RuntimeError: The machine has no ``objdump``.
     """
+    if not isinstance(file_path, str | Path):
+        raise TypeError(f"file_path must be a path, but got {shown(file_path, with_type=True)}")
+    if fun is not None and not checks.check_text("fun", fun).isprintable():
+        raise ValueError(f"fun must be a symbol, but got {shown(fun)}")
     header = Path(file_path).read_bytes()[:20]
-    if header[:4] != b"\x7fELF":
+    if header[:4] != _ELF:
         raise ValueError(f"file_path must be an object file, but {file_path} is none")
     if int.from_bytes(header[18:20], "little") == _CUDA:
         raise ValueError(f"{file_path} is for GPUs of NVIDIA, whose tools emu does not have")

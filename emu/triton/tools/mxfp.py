@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Self
 
 import torch
 
+from emu.triton.runtime import checks
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -41,7 +43,7 @@ class _Codes:
         size: Extents.
 
     Raises:
-        TypeError: ``data`` is not a tensor of real numbers.
+        TypeError: ``data`` is not a tensor of real numbers, or ``size`` has no integers.
         ValueError: Neither ``data`` nor ``size`` is given.
     """
 
@@ -55,7 +57,8 @@ class _Codes:
             raise ValueError("data or size must be given, but got None for both")
         self.device = device
         if data is None:
-            self.size = (size,) if isinstance(size, int) else tuple(size or ())
+            extents = [size] if isinstance(size, int) else checks.as_list("size", size)
+            self.size = tuple([checks.as_integer("an extent of size", e, 0) for e in extents])
             return
         if not isinstance(data, torch.Tensor) or data.is_complex():
             got = data.dtype if isinstance(data, torch.Tensor) else type(data).__name__
@@ -89,7 +92,7 @@ class MXFP4Tensor(_Codes):
         size: Extents.
 
     Raises:
-        TypeError: ``data`` is not a tensor of real numbers.
+        TypeError: ``data`` is not a tensor of real numbers, or ``size`` has no integers.
         ValueError: Neither ``data`` nor ``size`` is given.
     """
 
@@ -171,7 +174,7 @@ class MXScaleTensor(_Codes):
         size: Extents.
 
     Raises:
-        TypeError: ``data`` is not a tensor of real numbers.
+        TypeError: ``data`` is not a tensor of real numbers, or ``size`` has no integers.
         ValueError: Neither ``data`` nor ``size`` is given.
     """
 

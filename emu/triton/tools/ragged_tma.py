@@ -8,10 +8,10 @@ move the address back by ``ROWS`` rows, and forward by the row at which the part
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
+from emu.kernels.core.messages import shown
 from emu.triton.language.blocks import Scalars, scalar, sequence
 from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.conversion import constant
@@ -19,7 +19,13 @@ from emu.triton.language.descriptors import tensor_descriptor
 from emu.triton.language.shapes import reshape
 from emu.triton.language.types import int32
 from emu.triton.language.values import tensor
-from emu.triton.tools.tensor_descriptor import DescriptorError, TensorDescriptor, strides_of
+from emu.triton.runtime import checks
+from emu.triton.tools.tensor_descriptor import (
+    DescriptorError,
+    TensorDescriptor,
+    integers,
+    strides_of,
+)
 
 ROWS = 1 << 30
 """Extent of the ragged axis; a tensor must not have more rows."""
@@ -40,10 +46,12 @@ def create_ragged_descriptor(
 
     Raises:
         DescriptorError: The tensor has more axes, the axis is the last or none, or it has more than 2**30 rows.
-        TypeError: ``T`` is not a tensor.
+        TypeError: ``T`` is not a tensor, or another argument is not of integers.
     """
-    shape, block = list(T.shape), list(block_shape)
-    rank, axis = len(shape), operator.index(ragged_dim)
+    if isinstance(T, type) or not isinstance(getattr(T, "shape", None), Sequence):
+        raise TypeError(f"T must be a tensor or array, but got {shown(T, with_type=True)}")
+    shape, block = list(T.shape), list(integers("block_shape", block_shape))
+    rank, axis = len(shape), checks.as_integer("ragged_dim", ragged_dim)
     axis += rank if axis < 0 else 0
     if rank > MAX_RANK:
         raise DescriptorError(f"T must have at most {MAX_RANK} axes, but got {rank}")

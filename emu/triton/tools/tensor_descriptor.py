@@ -11,7 +11,7 @@ from emu.kernels.core.messages import shown
 from emu.triton.formats import BY_SPELLING
 from emu.triton.language.descriptors import MAX_RANK, PADDINGS
 from emu.triton.language.types import validate_block_shape
-from emu.triton.runtime import arguments
+from emu.triton.runtime import arguments, checks
 from emu.triton.runtime.arguments import DescriptorKey, Key, Packed
 
 ALIGNMENT = 16
@@ -55,12 +55,13 @@ class TensorDescriptor:
     round_f32_to_tf32: bool = False
 
     def __post_init__(self) -> None:
-        rank = len(_integers("shape", self.shape))
+        rank = len(integers("shape", self.shape))
         for name, given in (("strides", self.strides), ("block_shape", self.block_shape)):
-            if len(_integers(name, given)) != rank:
+            if len(integers(name, given)) != rank:
                 _refuse(f"rank mismatch: {name} must have {rank} items, as shape has", list(given))
         if not 1 <= rank <= MAX_RANK:
             _refuse(f"rank must be from 1 to {MAX_RANK}", rank)
+        checks.as_flag("round_f32_to_tf32", self.round_f32_to_tf32)
         key, address = _described(self.base)
         if type(self.base).__name__ not in _WITHOUT_MEMORY and address % ALIGNMENT:
             _refuse(f"base must be {ALIGNMENT}-byte aligned", f"address {address:#x}")
@@ -70,8 +71,7 @@ class TensorDescriptor:
         for extent in self.shape:
             if not 0 < extent <= MAX_EXTENT:
                 _refuse("shape must be positive, and below 2**31", list(self.shape))
-        if self.padding not in PADDINGS:
-            _refuse("padding must be 'zero' or 'nan'", repr(self.padding))
+        _checked_padding(self.padding)
         if self.padding == "nan" and not BY_SPELLING[spelled].is_float:
             _refuse(
                 "padding must be 'zero' for integers: `nan` is only supported for floats", spelled
@@ -120,16 +120,23 @@ def _refuse(rule: str, got: object) -> None:
     raise DescriptorError(f"{rule}, but got {got}")
 
 
-def _integers(name: str, values: Sequence[int]) -> Sequence[int]:
+def integers(name: str, values: Sequence[int]) -> Sequence[int]:
     """Check that there is a sequence of integers, and return it."""
     try:
+        len(values)
         for value in values:
             operator.index(value)
     except TypeError:
         raise TypeError(
-            f"{name} of a tensor descriptor must be integers, but got {shown(values, with_type=True)}"
+            f"{name} of a tensor descriptor must be integers, in a list, but got {shown(values, with_type=True)}"
         ) from None
     return values
+
+
+def _checked_padding(padding: object) -> str:
+    if isinstance(padding, str) and padding in PADDINGS:
+        return padding
+    raise DescriptorError(f"padding must be 'zero' or 'nan', but got {shown(padding)}")
 
 
 def _check_block_shape(block_shape: Sequence[int]) -> None:
@@ -138,12 +145,18 @@ def _check_block_shape(block_shape: Sequence[int]) -> None:
             raise ValueError(
                 f"Shape element {i} must be a power of 2, but block_shape is {list(block_shape)}"
             )
-    validate_block_shape([operator.index(extent) for extent in block_shape])
+    try:
+        validate_block_shape([operator.index(extent) for extent in block_shape])
+    except ValueError as error:
+        raise ValueError(f"block_shape: {error}") from None
 
 
 def _described(base: object) -> tuple[Key, int]:
     """Return the key and the address of a tensor."""
-    key, address = arguments.describe(base)
+    try:
+        key, address = arguments.describe(base)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise type(error)(f"base: {error}") from None
     if not isinstance(address, int) or arguments.pointer_spelling(key) is None:
         raise TypeError(f"base must be a tensor or array, but got {shown(base, with_type=True)}")
     return key, address
@@ -155,9 +168,9 @@ def _element(key: Key) -> str:
 
 def strides_of(tensor: Any) -> tuple[int, ...]:
     """Return the strides of a tensor or array in elements."""
-    if hasattr(tensor, "stride"):
+    if hasattr(tensor, "stride") and not isinstance(tensor, type):
         return tuple(tensor.stride())
-    if not hasattr(tensor, "strides"):
+    if not hasattr(tensor, "strides") or isinstance(tensor, type):
         raise TypeError(
             f"tensor must be a tensor or array, but got {shown(tensor, with_type=True)}"
         )
@@ -177,7 +190,7 @@ def _take(descriptor: TensorDescriptor) -> tuple[Key, Packed]:
         block_shape = tuple(map(operator.index, descriptor.block_shape))
     except TypeError:
         for name in ("shape", "strides", "block_shape"):
-            _integers(name, getattr(descriptor, name))
+            integers(name, getattr(descriptor, name))
         raise
     if not len(shape) == len(strides) == len(block_shape):
         _refuse(f"rank mismatch: block_shape must have {len(shape)} items", list(block_shape))
@@ -185,7 +198,11 @@ def _take(descriptor: TensorDescriptor) -> tuple[Key, Packed]:
         _refuse("shape must be positive, and below 2**31", list(shape))
     if strides[-1] != 1:
         _refuse("Last dimension must be contiguous: the last of strides must be 1", list(strides))
-    key = DescriptorKey(base, block_shape, descriptor.padding, descriptor.round_f32_to_tf32)
+    if min(block_shape) < 1:
+        _check_block_shape(block_shape)
+    padding = _checked_padding(descriptor.padding)
+    rounds = checks.as_flag("round_f32_to_tf32", descriptor.round_f32_to_tf32)
+    key = DescriptorKey(base, block_shape, padding, rounds)
     return key, (address, *shape, *strides)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import ml_dtypes
 import numpy as np
@@ -15,6 +15,7 @@ import emu
 from emu.comm.errors import ArgumentError, SymmetricMemoryError
 from emu.comm.memory.heap import poison_value
 from emu.comm.world.world import World
+from emu.kernels.core import shadows
 from emu.kernels.core.dtypes import DTYPES
 
 Worlds = Callable[..., list[World]]
@@ -91,6 +92,56 @@ def test_poison(worlds: Worlds, dtype: np.dtype) -> None:
     assert other.local.tobytes() == expected.tobytes()
     if dtype.kind == "f" or dtype == ml_dtypes.bfloat16:
         assert np.isnan(array.local).all()
+
+
+@pytest.fixture
+def kept_shadows() -> Iterator[None]:
+    shadows.keep()
+    yield
+    shadows.keep(False)
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 1000])
+def test_poisoned_memory_is_unwritten_where_shadows_are_kept(
+    worlds: Worlds, kept_shadows: None, count: int
+) -> None:
+    a, b = worlds(2, poison=True)
+    array, zeros = a.alloc(count, np.int8), a.alloc(count, np.int8, poison=False)
+    start = array.local.ctypes.data
+    shadow = shadows.find(start, start + count)
+    assert shadow is not None
+    assert shadow.is_shared
+    assert shadow.site.rpartition(":")[0] == __file__
+    assert shadow.refresh()
+    assert shadow.states[:count].all()
+    assert shadows.find(zeros.local.ctypes.data, zeros.local.ctypes.data + count) is None
+    there = b.alloc(count, np.int8)
+    there.on(0)[...] = 3
+    assert not shadow.refresh()
+    late = shadows.find(there.local.ctypes.data, there.local.ctypes.data + count)
+    assert late is not None
+    assert late.states[:count].all()
+    array.free()
+    assert shadows.find(start, start + count) is None
+
+
+def test_memory_that_a_peer_wrote_before_is_written(worlds: Worlds, kept_shadows: None) -> None:
+    a, b = worlds(2, poison=True)
+    array = a.alloc(100, np.int32)
+    array.on(1)[:60] = 5
+    there = b.alloc(100, np.int32)
+    start = there.local.ctypes.data
+    shadow = shadows.find(start, start + 400)
+    assert shadow is not None
+    assert not shadow.states[:240].any()
+    assert shadow.states[240:400].all()
+
+
+def test_memory_that_is_zeroed_is_written(worlds: Worlds, kept_shadows: None) -> None:
+    (a,) = worlds(1)
+    array = a.alloc(100, np.int32)
+    assert shadows.find(array.local.ctypes.data, array.local.ctypes.data + 400) is None
+    assert not array.local.any()
 
 
 def test_disagreement_names_both(worlds: Worlds) -> None:

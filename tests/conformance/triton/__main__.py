@@ -1,11 +1,13 @@
 """Run Triton's own test suite on emu.triton.
 
-    python tests/conformance/triton CHECKOUT [--only TEXT] [--sample N] [--interpret] [--reference] [--jobs N]
+    python tests/conformance/triton CHECKOUT [--only TEXT] [--sample N] [--interpret] [--reference]
+        [--device cuda|cpu] [--capability M.N] [--jobs N]
 
 ``CHECKOUT`` is a checkout of Triton, of any day; its Python package may be there, and is not used. Each file of
 ``python/test/unit`` that has a meaning without a GPU runs under ``emu run -m pytest``, its tests dealt out to
 ``--jobs`` processes. A test that kills its process is counted as a crash, one that takes longer than ``--timeout``
-as a hang, and the others of its process are run again without it. Prints a line per file, then how often each
+as a hang, and the others of its process are run again without it. A test that needs Triton's own compiler or tools, or
+reads MLIR once its kernels are compiled, is counted as absent. Prints a line per file, then how often each
 kind of failure was met, with one test that has it. ``--out`` writes each test's outcome, and ``--before`` names
 the tests whose outcome differs from that of such a file.
 """
@@ -57,7 +59,8 @@ FILES = (
 )
 """Those that test the language and the runtime. The others read MLIR, PTX or SASS, or drive one GPU."""
 
-ENDED = ("passed", "failed", "skipped", "crash", "hang")
+ENDED = ("passed", "failed", "skipped", "absent", "crash", "hang")
+NOT_RUN = ("skipped", "absent")
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ class Settings:
         sample: Run one in so many tests of each function.
         timeout: Seconds of one test.
         jobs: Processes.
+        device: What the suite gets as ``--device``.
     """
 
     root: Path
@@ -77,6 +81,7 @@ class Settings:
     sample: int
     timeout: int
     jobs: int
+    device: str
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,7 @@ def _pytest(name: str, environment: dict[str, str], settings: Settings) -> tuple
         "pytest",
         "-q",
         "--device",
-        "cpu",
+        settings.device,
     ]
     command += ["-p", "plugin", "-p", "no:cacheprovider", "-p", "no:xdist"]
     command += [
@@ -191,7 +196,7 @@ def kind_of(why: str) -> str:
 
 def _print_file(name: str, verdicts: dict[str, Verdict], seconds: float) -> None:
     counts = Counter(verdict.outcome for verdict in verdicts.values())
-    run = sum(counts.values()) - counts["skipped"]
+    run = sum(counts.values()) - sum(counts[kind] for kind in NOT_RUN)
     others = ", ".join(f"{counts[kind]} {kind}" for kind in ENDED[1:] if counts[kind])
     print(
         f"{name}: {counts['passed']} of {run} pass; {others or 'all'}; {seconds:.0f} s", flush=True
@@ -201,7 +206,7 @@ def _print_file(name: str, verdicts: dict[str, Verdict], seconds: float) -> None
 def _print_kinds(verdicts: dict[str, Verdict]) -> None:
     kinds: dict[str, list[str]] = {}
     for test, verdict in verdicts.items():
-        if verdict.outcome not in ("passed", "skipped"):
+        if verdict.outcome not in ("passed", *NOT_RUN):
             kinds.setdefault(kind_of(verdict.why), []).append(test)
     for kind, tests in sorted(kinds.items(), key=lambda pair: -len(pair[1])):
         print(f"{len(tests):6d}  {kind}\n        {tests[0]}")
@@ -226,6 +231,17 @@ def main() -> int:
     parser.add_argument("--reference", action="store_true", help="on the reference back end")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument("--timeout", type=int, default=180, help="seconds of a test (default: 180)")
+    parser.add_argument(
+        "--device",
+        choices=("cuda", "cpu"),
+        default="cuda",
+        help="where tensors are: on the emulated GPU, as on a machine that has one (default), or in host memory",
+    )
+    parser.add_argument(
+        "--capability",
+        metavar="M.N",
+        help="compute capability of the emulated GPU (default: 8.0): tests choose by it what they expect",
+    )
     parser.add_argument("--out", type=Path, help="write the outcomes, as JSON")
     parser.add_argument("--before", type=Path, help="compare with what --out wrote before")
     options = parser.parse_args()
@@ -234,10 +250,17 @@ def main() -> int:
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     if options.interpret:
         environment["TRITON_INTERPRET"] = "1"
+    if options.capability:
+        environment["EMU_CUDA_CAPABILITY"] = options.capability
     if options.reference:
         environment["EMU_TRITON_BACKEND"] = "reference"
     settings = Settings(
-        options.checkout / "python", environment, options.sample, options.timeout, options.jobs
+        options.checkout / "python",
+        environment,
+        options.sample,
+        options.timeout,
+        options.jobs,
+        options.device,
     )
     verdicts: dict[str, Verdict] = {}
     for name in FILES:
@@ -252,7 +275,7 @@ def main() -> int:
     if options.out:
         text = json.dumps({test: vars(verdict) for test, verdict in verdicts.items()}, indent=0)
         options.out.write_text(text, encoding="utf-8")
-    return int(any(v.outcome not in ("passed", "skipped") for v in verdicts.values()))
+    return int(any(v.outcome not in ("passed", *NOT_RUN) for v in verdicts.values()))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import absent
 import pytest
 import triton  # noqa: F401  # before the checkout's folder is on the path, which may hold its own
 
@@ -16,7 +17,8 @@ _RECORD = Path(os.environ["CONFORMANCE_RECORD"])
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marks of the suite."""
+    """Declare the marks of the suite, and make what it imports importable."""
+    absent.install()
     for mark in ("interpreter", "enable_warmup", "forked"):
         config.addinivalue_line("markers", f"{mark}: a mark of Triton's suite")
 
@@ -66,7 +68,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         os._exit(3)
     if (report.when == "call" or report.outcome != "passed") and report.when != "teardown":
         why = "" if call.excinfo is None else _line(call.excinfo)
-        _note(test=item.nodeid, outcome=report.outcome, seconds=round(call.duration, 3), why=why)
+        outcome = "absent" if report.skipped and absent.ABSENT in why else report.outcome
+        _note(test=item.nodeid, outcome=outcome, seconds=round(call.duration, 3), why=why)
     return report
 
 

@@ -26,6 +26,16 @@ def test_a_count_is_a_whole_number_of_at_least_one(monkeypatch, name):
         assert repr(wrong) in str(caught.value)
 
 
+def test_the_compute_capability_is_two_numbers_with_a_point(monkeypatch):
+    for text, expected in (("", (8, 0)), ("9.0", (9, 0)), ("12.1", (12, 1))):
+        monkeypatch.setenv("EMU_CUDA_CAPABILITY", text)
+        assert environment.cuda_capability() == expected
+    for wrong in ("9", "90", "9.", ".0", "9.10", "-9.0", "sm_90"):
+        monkeypatch.setenv("EMU_CUDA_CAPABILITY", wrong)
+        with pytest.raises(ValueError, match=f"EMU_CUDA_CAPABILITY must be .*{wrong!r}"):
+            environment.cuda_capability()
+
+
 @pytest.mark.parametrize(
     ("text", "count"), [("3", 3), ("0", None), ("", None), ("x", None), ("-2", None)]
 )

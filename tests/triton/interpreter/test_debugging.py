@@ -257,3 +257,43 @@ def test_a_trace_function_sees_the_lines_of_a_kernel(tmp_path):
         "line 4 BLOCK _emu total x x_ptr",
         "return 4 BLOCK _emu total x x_ptr",
     ], done.stderr
+
+
+def test_a_step_into_a_function_reads_its_file_unseen(tmp_path):
+    pytest.importorskip("torch")  # whose import replaces a function of inspect
+    script = tmp_path / "steps.py"
+    script.write_text("""
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def twice(x):
+    return x * 2
+
+
+@triton.jit
+def kernel(x_ptr):
+    breakpoint()
+    tl.store(x_ptr, twice(3.0))
+
+
+kernel[(1,)](np.zeros(1, np.float32))
+""")
+    command = [sys.executable, "-m", "emu", "run", "-n", "1", "--no-prefix", "--interpret"]
+    done = subprocess.run(
+        [*command, str(script)],
+        input="s\ns\np x\nc\n",
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    shown = [line for line in done.stdout.splitlines() if "->" in line or "> " in line]
+    assert not any("getfile" in line or "genericpath" in line for line in shown), done.stdout
+    assert any("twice()" in line for line in shown), done.stdout
+    assert "3" in done.stdout

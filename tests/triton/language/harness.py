@@ -13,6 +13,7 @@ import numpy as np
 
 import emu.triton.language as tl
 from emu.tile import cpu, ir, reference
+from emu.tile.text.printer import print_module
 from emu.tile.verify import verify
 from emu.triton.language.context import Context, building
 
@@ -119,9 +120,20 @@ class Kernel:
         verify(self.module)
         if native:
             x, y, z = (*grid, 1, 1)[:3]
-            cpu.compile(self.module).bind(1)(x, y, z, self.values)
+            _compiled(self.module).bind(1)(x, y, z, self.values)
         else:
             reference.run(self.module, self.values, grid, **options)
+
+
+_KERNELS: dict[str, Any] = {}
+"""Native kernels of this process by their modules' text: other numbers need no other code."""
+
+
+def _compiled(module: ir.Module) -> Any:
+    text = print_module(module)
+    if text not in _KERNELS:
+        _KERNELS[text] = cpu.compile(module)
+    return _KERNELS[text]
 
 
 def tensors_of(result: Any) -> list[Any]:

@@ -26,6 +26,28 @@ def test_a_compiled_kernel_has_what_programs_ask_for():
 
 
 @triton.jit
+def add_some(x_ptr, y_ptr, n, HAS_Y: tl.constexpr):
+    i = tl.arange(0, 4)
+    x = tl.load(x_ptr + i) + n
+    if HAS_Y:
+        x += tl.load(y_ptr + i)
+    tl.store(x_ptr + i, x)
+
+
+def test_a_compiled_kernel_takes_values_that_became_constants():
+    x = np.zeros(4)
+    add_some.warmup(x, None, 1, False, grid=(1,))[(1,)](x, None, 1, False)
+    assert x.tolist() == [1] * 4
+    add_some.warmup(x, None, 7, False, grid=(1,))[(1,)](x, None, 7)
+    assert x.tolist() == [8] * 4
+    kernel = add_some.warmup(x, x, 1, True, grid=(1,))
+    kernel[(1,)](x, x, 1, True)
+    assert x.tolist() == [17] * 4
+    with pytest.raises(TypeError, match=r"y_ptr of kernel add_some must be \*fp64, .* got None"):
+        kernel[(1,)](x, None, 1, True)
+
+
+@triton.jit
 def total(x_ptr, y_ptr):
     tl.store(y_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, 16)), axis=0))
 

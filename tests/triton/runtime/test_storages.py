@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import collections
+import functools
+import gc
 import mmap
+import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -82,6 +87,118 @@ def test_arrays_and_tensors_that_can_be_reached_are_found() -> None:
     found = set(live_storages())
     for array in (held["array"], held["list"][0], tensor.numpy(), local):
         assert _all_of(array) in found
+
+
+class _Plain:
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+
+class _Slotted:
+    __slots__ = ("array",)
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+
+class _Named(NamedTuple):
+    array: Any
+    other: int = 0
+
+
+def _closure(array: Any) -> Any:
+    return lambda: array
+
+
+def _generator(array: Any) -> Any:
+    yield
+    yield array
+
+
+def _default(array: Any) -> Any:
+    def function(a: Any = array) -> Any:
+        return a
+
+    return function
+
+
+def _started(array: Any) -> Any:
+    made = _generator(array)
+    next(made)
+    return made
+
+
+_HOLDERS: dict[str, Callable[[Any], Any]] = {
+    "attribute": _Plain,
+    "slot": _Slotted,
+    "named tuple": _Named,
+    "closure": _closure,
+    "generator": _started,
+    "default": _default,
+    "list": lambda a: [a],
+    "tuple": lambda a: (a,),
+    "nested tuple": lambda a: ((a, 1), 2),
+    "dict": lambda a: {1: a},
+    "nested dict": lambda a: {1: {2: a}},
+    "deque": lambda a: collections.deque([a]),
+    "mixed": lambda a: {1: [(a,)]},
+    "array of objects": lambda a: np.array([a, None], object),
+    "partial": lambda a: functools.partial(print, a),
+    "view": lambda a: a[3:],
+    "namespace": lambda a: SimpleNamespace(a=a),
+    "iterator": lambda a: iter([a]),
+}
+
+
+def test_arrays_are_found_wherever_they_are_held() -> None:
+    def make(hold: Callable[[Any], Any]) -> tuple[Any, Storage]:
+        array = np.zeros(1000)
+        return hold(array), _all_of(array)
+
+    def hold_and_look() -> list[Storage]:
+        made = {name: make(hold) for name, hold in _HOLDERS.items()}
+        gc.collect()  # takes tuples and dictionaries of arrays alone out of the collector's sight
+        found = set(live_storages())
+        assert [name for name, (_, wanted) in made.items() if wanted not in found] == []
+        return [wanted for _, wanted in made.values()]
+
+    before = hold_and_look()
+    gc.collect()
+    assert not found_again(before)
+
+
+def found_again(storages: list[Storage]) -> set[Storage]:
+    """Return the storages that are still there."""
+    return set(storages) & set(live_storages())
+
+
+def test_variables_of_other_threads_are_found() -> None:
+    ready, done = threading.Event(), threading.Event()
+    found: list[Storage] = []
+
+    def work() -> None:
+        array = np.zeros(1000)
+        found.append(_all_of(array))
+        ready.set()
+        done.wait(60)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        assert ready.wait(60)
+        assert found[0] in set(live_storages())
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_symmetric_memory_of_each_pe_is_found(worlds: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    me, other = worlds(2, heap_bytes=1 << 16)
+    array, there = me.alloc(10, np.int32), other.alloc(10, np.int32)
+    mine, theirs = _all_of(array.local), _all_of(there.local)
+    monkeypatch.setattr(current, "_current", me)
+    del there
+    assert {mine, theirs} <= set(live_storages())
 
 
 def test_overlapping_storages_become_one() -> None:

@@ -201,3 +201,63 @@ def test_wrong_checks_are_named() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 2
     assert "did you mean uninit" in done.stderr
+
+
+_SYMMETRIC = """
+import emu, numpy as np, triton
+from test_uninit import scale
+
+world = emu.world()
+me, y = world.my_pe, np.zeros(64, np.float32)
+
+def run(x, n=64):
+    try:
+        scale[(4,)](x.local, y, n, BLOCK=16)
+    except triton.UninitialisedError as error:
+        read = error.read
+        return read.site.rpartition(":")[2], 16 * read.program[0] + read.lane[0]
+
+x = world.alloc(64, np.float32)
+found = [run(x)]
+world.barrier()
+if me == 0:
+    world.put(x[:40], np.ones(40, np.float32), 1)
+world.barrier()
+found += [run(x), run(x, 40 if me else 0)]
+world.barrier()
+x.local[40:] = 2
+x.on(1 - me)[:40] = 3
+world.barrier()
+found += [run(x)]
+world.barrier()
+flags = world.alloc(64, np.float32, poison=False)
+found += [run(flags)]
+x.free()
+world.barrier()
+z = world.alloc(64, np.float32)
+found += [run(z)]
+for pe in range(2):
+    world.barrier()
+    if pe == me:
+        print(me, found)
+"""
+
+
+@pytest.mark.parametrize("poison", [True, False])
+def test_symmetric_memory_is_unwritten_where_it_is_poisoned(tmp_path: Path, poison: bool) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n{_SYMMETRIC}"
+    )
+    command = [sys.executable, "-m", "emu", "run", "-n", "2", "--no-prefix", "--check", "uninit"]
+    if poison:
+        command.append("--poison")
+    done = subprocess.run(
+        [*command, str(script)], capture_output=True, text=True, timeout=200, check=False
+    )
+    first = ("16", 0) if poison else None
+    second = (("16", 0), ("16", 40)) if poison else (None, None)
+    again = ("33", 0) if poison else None
+    assert sorted(done.stdout.splitlines()) == [
+        f"{pe} {[first, second[pe], None, None, None, again]}" for pe in range(2)
+    ], (done.stdout, done.stderr)

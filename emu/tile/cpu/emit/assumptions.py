@@ -120,7 +120,7 @@ class Assumptions:
         for operation in group.operations:
             if operation.code is Code.LOAD:
                 pointer, given = operation.operands[0], operation.operands[1:2]
-            elif operation.code is Code.STORE:
+            elif operation.code is Code.STORE or operation.code is Code.ATOMIC_RMW:
                 pointer, given = operation.operands[0], operation.operands[2:3]
             else:
                 continue

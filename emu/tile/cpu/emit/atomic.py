@@ -10,7 +10,6 @@ from llvmlite import ir
 
 from emu.tile.cpu.emit import memory
 from emu.tile.cpu.emit.frame import Frame
-from emu.tile.cpu.emit.lone_updates import LoneUpdates
 from emu.tile.cpu.emit.point_reader import Point, PointReader
 from emu.tile.cpu.numeric import elementwise
 from emu.tile.cpu.numeric import vector_builder as r
@@ -43,7 +42,9 @@ def emit_atomic(
     reader: PointReader,
     operation: Operation,
     point: Point,
-    lone: LoneUpdates | None = None,
+    *,
+    alone: bool = False,
+    masked: bool = True,
 ) -> None:
     """Emit an atomic operation on the element at a point without a run, and keep the old value if it is read.
 
@@ -52,12 +53,14 @@ def emit_atomic(
         reader: Reads the operands.
         operation: The operation.
         point: Of the tile.
-        lone: Given in a loop that only a thread that is alone runs.
+        alone: Whether nobody else can see the memory between the two steps of an update: no lock is needed.
+        masked: Whether the mask must be asked.
     """
     result = operation.result
-    values = [reader.read(operand, point) for operand in operation.operands]
+    operands = operation.operands if masked else operation.operands[:2]
+    values = [reader.read(operand, point) for operand in operands]
     builder = reader.builders[-1]
-    old = emit_one(frame, builder, operation, values, lone)
+    old = emit_one(frame, builder, operation, values, alone=alone)
     if result in frame.memories:
         reader.store_to(frame.memories[result], point, element_of(result.type), old)
 
@@ -67,7 +70,8 @@ def emit_one(
     builder: ir.IRBuilder,
     operation: Operation,
     values: list[Register],
-    lone: LoneUpdates | None = None,
+    *,
+    alone: bool = False,
 ) -> Register:
     """Emit an atomic operation on registers of one element; return the old value, 0 if masked off."""
     element = element_of(operation.result.type)
@@ -76,13 +80,14 @@ def emit_one(
         return _swap(frame, builder, element, address, expected, new)
     kind = Rmw(operation.attributes["kind"])
     address, value, *mask = values
+    update = _update_alone if alone else _modify
     if not mask:
-        return _update(frame, builder, kind, element, address, value, lone)
+        return update(frame, builder, kind, element, address, value)
     then, after = frame.block("atomic"), frame.block("after")
     before = builder.block
     builder.cbranch(mask[0], then, after)
     builder.position_at_end(then)
-    old = _update(frame, builder, kind, element, address, value, lone)
+    old = update(frame, builder, kind, element, address, value)
     last = builder.block  # not ``then``: the loop of a float has added blocks
     builder.branch(after)
     builder.position_at_end(after)
@@ -92,38 +97,22 @@ def emit_one(
     return merged
 
 
-def _update(
+def _update_alone(
     frame: Frame,
     builder: ir.IRBuilder,
     kind: Rmw,
     element: ScalarType,
     address: Register,
     value: Register,
-    lone: LoneUpdates | None,
 ) -> Register:
-    """Emit the update of one element, without a lock where nobody else can see it."""
-    if lone is None:
-        return _modify(frame, builder, kind, element, address, value)
-    plain, locked, after = frame.block("plain"), frame.block("locked"), frame.block("after")
-    builder.cbranch(lone.is_private(builder, address, element.bytes), plain, locked)
-    builder.position_at_end(plain)
+    """Emit the update of one element that nobody else can see."""
     old = memory.load_one(builder, element, address, None, None)
     new = value
     if kind is not Rmw.EXCHANGE:
         operands = [old, value]
         new = elementwise.emit(builder, _COMBINE[kind], {}, [element, element], element, operands)
     memory.store_one(builder, element, address, new, None)
-    plain = builder.block
-    builder.branch(after)
-    builder.position_at_end(locked)
-    seen = _modify(frame, builder, kind, element, address, value)
-    locked = builder.block
-    builder.branch(after)
-    builder.position_at_end(after)
-    merged = builder.phi(old.type)
-    merged.add_incoming(old, plain)
-    merged.add_incoming(seen, locked)
-    return merged
+    return old
 
 
 def _bits(element: ScalarType) -> IrType:

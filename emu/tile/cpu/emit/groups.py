@@ -18,14 +18,15 @@ from llvmlite import ir
 from emu.tile import ops
 from emu.tile.cpu.emit.addressing import alternating, as_register
 from emu.tile.cpu.emit.asserting import FailedLanes
-from emu.tile.cpu.emit.assumptions import Assumptions, emit_steps, extended
+from emu.tile.cpu.emit.assumptions import Assumptions
 from emu.tile.cpu.emit.atomic import emit_atomic
 from emu.tile.cpu.emit.bounds import TailAnalysis, candidates, emit_end
 from emu.tile.cpu.emit.combining import Reduction
 from emu.tile.cpu.emit.frame import Frame
-from emu.tile.cpu.emit.lone_updates import LoneUpdates, can_be_alone
-from emu.tile.cpu.emit.loop_nest import RUN, LoopNest, vector_axis
+from emu.tile.cpu.emit.lone_updates import LoneUpdates, can_be_alone, emit_prefetches
+from emu.tile.cpu.emit.loop_nest import RUN, LoopNest
 from emu.tile.cpu.emit.memory import Memory, Stride, dense_strides
+from emu.tile.cpu.emit.overlaps import Overlaps
 from emu.tile.cpu.emit.point_reader import (
     ORIGIN_RUN,
     ZERO,
@@ -35,13 +36,13 @@ from emu.tile.cpu.emit.point_reader import (
     run_axis,
 )
 from emu.tile.cpu.numeric import vector_builder as r
-from emu.tile.cpu.plan.analysis import Bound, Step, is_view
+from emu.tile.cpu.plan.analysis import Bound, Step, is_view, vector_axis
 from emu.tile.cpu.plan.reuse import may_take_over
 from emu.tile.cpu.plan.schedule import Group, Schedule
 from emu.tile.ir import Operation, Value
 from emu.tile.llvm import IrPointer, IrType, Register
 from emu.tile.ops import Code
-from emu.tile.types import BF16, F16, F32, Pointer, ScalarType, Tile, element_of
+from emu.tile.types import BF16, F16, F32, ScalarType, Tile, element_of
 
 _NARROW = frozenset({F16, BF16})
 
@@ -53,7 +54,7 @@ class GroupEmitter:
         self._frame = frame
         self._group = group
         self._schedule = schedule
-        self._lone: LoneUpdates | None = None  # while the loop without locks is emitted
+        self._alone: dict[str, bool] = {}  # how atomic operations are emitted
         kept = [v.owner for v in group.materialized if v.owner is not None]
         self._own = {*group.operations, *kept}
         self._axis = vector_axis(group.shape)
@@ -93,13 +94,12 @@ class GroupEmitter:
         return self._group.is_serial and not waits and can_be_alone(self._group.operations[0])
 
     def _update_alone(self) -> None:
-        lone = LoneUpdates(self._frame)
-
-        def alone() -> None:
-            self._lone = lone
+        def alone(masked: bool) -> None:
+            self._alone = {"alone": True, "masked": masked}
             self._nest((), (), None)
-            self._lone = None
+            self._alone = {}
 
+        lone = LoneUpdates(self._frame, self._group.operations[0])
         lone.emit(alone, lambda: self._nest((), (), None))
 
     def failures(self) -> dict[Operation, FailedLanes]:
@@ -116,12 +116,12 @@ class GroupEmitter:
         (load,) = self._group.operations
         assumed = Assumptions(self._frame, self._group, self._own)
         pointer, unchanged = load.operands[0], frozenset(assumed.remainders)
-        steps = [
-            self._frame.analysis.step(pointer, a, unchanged) for a in range(len(pointer.shape))
-        ]
-        if None in steps or not all(map(assumed.make_true, load.operands[1:2])):
+        analysis = self._frame.analysis
+        if not analysis.is_regular(pointer, unchanged):
             return None
-        return steps
+        if not all(map(assumed.make_true, load.operands[1:2])):
+            return None
+        return [analysis.step(pointer, axis, unchanged) for axis in range(len(pointer.shape))]
 
     def found(self) -> tuple[Memory, Register | None]:
         """Return the memory that the group's load reads if an i1 is true; ``None``: it always does."""
@@ -245,50 +245,14 @@ class GroupEmitter:
     # ---- loads that a store of the same loop may overwrite
 
     def _find_overlaps(self) -> None:
-        frame, seen = self._frame, []
+        frame = self._frame
         if frame.options.disjoint:
             return
-        reader: PointReader | None = None
-        overlaps: dict[Operation, Register] = {}
-        for operation in self._group.operations:
-            if operation.code is Code.LOAD:
-                seen.append(operation)
-            if operation.code is not Code.STORE:
-                continue
-            for load in seen:
-                if load.operands[0] is operation.operands[0]:
-                    continue
-                reader = reader or PointReader(frame, [frame.builder], self._own)
-                clash = self._clash(reader, load, operation)
-                known = overlaps.get(load)
-                overlaps[load] = clash if known is None else frame.builder.or_(known, clash)
-        for load, clash in overlaps.items():
+        for load, clash in Overlaps(frame, self._group, self._own).emit().items():
             copy = frame.new_memory(load.result.shape, element_of(load.result.type), load.result)
             with frame.when(clash):
                 self._copy(load, copy)
             self._copies[load] = (clash, copy)
-
-    def _clash(self, reader: PointReader, load: Operation, store: Operation) -> Register:
-        frame, builder = self._frame, reader.builders[0]
-        spans, shapes = [], []
-        for operation in (load, store):
-            pointer = operation.operands[0]
-            element = element_of(pointer.type)
-            assert isinstance(element, Pointer)
-            start = reader.read_short(pointer, (ZERO,) * len(pointer.shape))
-            end = builder.add(start, r.number(r.I64, element.element.bytes))
-            steps = emit_steps(frame, reader, pointer, element)
-            spans.append(extended(builder, (start, end), steps))
-            shapes.append((start, [step for step, _ in steps], element.element.bytes))
-        (a, b), (c, d) = spans
-        overlap = builder.and_(builder.icmp_unsigned("<", a, d), builder.icmp_unsigned("<", c, b))
-        (start, steps_, size), (other, others, other_size) = shapes
-        if size != other_size or len(steps_) != len(others):
-            return overlap
-        same = builder.icmp_unsigned("==", start, other)
-        for step, other_step in zip(steps_, others, strict=True):
-            same = builder.and_(same, builder.icmp_unsigned("==", step, other_step))
-        return builder.and_(overlap, builder.not_(same))
 
     def _copy(self, load: Operation, copy: Memory) -> None:
         reader = PointReader(self._frame, [], self._own)
@@ -371,7 +335,10 @@ class GroupEmitter:
         stop = None
         if bound is not None:
             stop = emit_end(self._frame, bound, group.shape[self._axis])
-        nest = LoopNest(self._frame, group.shape, reader, group.is_serial, stop)
+        ahead = None
+        if self._alone:
+            ahead = emit_prefetches(self._frame, group.operations[0])
+        nest = LoopNest(self._frame, group.shape, reader, group.is_serial, stop, ahead)
         nest.emit(self._body, begin, end, self._beyond)
 
     def _body(self, reader: PointReader, point: Point, count: int | None) -> None:
@@ -390,7 +357,7 @@ class GroupEmitter:
             elif code is Code.ASSERT:
                 self._failed[operation].at(reader, point)
             elif code in ops.ATOMIC:
-                emit_atomic(self._frame, reader, operation, point, self._lone)
+                emit_atomic(self._frame, reader, operation, point, **self._alone)
             else:  # in program order, so that a long chain is no deep recursion
                 reader.read_short(operation.result, point)
         function.location = before

@@ -9,22 +9,30 @@ runs no kernel. The order of the updates, and with it every bit, is the same eit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
+from emu.tile import ops
 from emu.tile.cpu import call
+from emu.tile.cpu.emit.assumptions import Assumptions
 from emu.tile.cpu.emit.frame import Frame
+from emu.tile.cpu.emit.loop_nest import BLOCK, RUN, Hook, LoopNest
+from emu.tile.cpu.emit.point_reader import ORIGIN_RUN, Point, PointReader
 from emu.tile.cpu.emit.table import read, word
 from emu.tile.cpu.numeric import vector_builder as r
-from emu.tile.cpu.plan.analysis import is_view
+from emu.tile.cpu.plan.analysis import is_view, vector_axis
+from emu.tile.cpu.plan.schedule import Group
 from emu.tile.ir import Function, Operation, Value
 from emu.tile.llvm import IrPointer, Register
 from emu.tile.ops import Code
-from emu.tile.types import Tile
+from emu.tile.types import Pointer, Tile, element_of
 
 _FEWEST = 64
 """Elements of a tile for which it pays to find out whether the thread is alone: two locked instructions."""
+
+_LINE = 64
+"""Bytes that a prefetch brings."""
 
 _ORDER = "seq_cst"
 
@@ -81,26 +89,37 @@ def _shared(builder: ir.IRBuilder, table: IrPointer) -> IrPointer:
 
 
 class LoneUpdates:
-    """Emitter of the two versions of a loop of updates.
+    """Emitter of the versions of a loop of updates.
 
     Args:
         frame: The function.
+        operation: The atomic operation.
     """
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: Frame, operation: Operation) -> None:
         self._frame = frame
+        self._operation = operation
         self._table = frame.function.args[8]
         self._low = read(frame.builder, self._table, call.LOW)
         self._width = frame.builder.sub(read(frame.builder, self._table, call.HIGH), self._low)
 
-    def emit(self, alone: Callable[[], None], locked: Callable[[], None]) -> None:
-        """Emit the version of a thread that is alone, and the one with locks."""
+    def emit(self, alone: Callable[[bool], None], locked: Callable[[], None]) -> None:
+        """Emit the versions of a thread that is alone, and the one with locks.
+
+        Args:
+            alone: ``alone(masked)`` emits the loop of a thread that is alone, which asks the mask or does not.
+            locked: Emits the loop with locks.
+        """
         frame = self._frame
-        asked, taken, lone = frame.block("asked"), frame.block("taken"), frame.block("alone")
+        asked, private = frame.block("asked"), frame.block("private")
+        taken, lone = frame.block("taken"), frame.block("alone")
         release, other, after = frame.block("release"), frame.block("locked"), frame.block("after")
         known = frame.builder.icmp_unsigned("!=", self._width, r.number(r.I64, 0))
         frame.builder.cbranch(known, asked, other)
         frame.start_block(asked)
+        all_private, all_on = self._look()
+        frame.builder.cbranch(all_private, private, other)
+        frame.start_block(private)
         shared = _shared(frame.builder, self._table)
         mark, zero = frame.builder.ptrtoint(self._table, r.I64), r.number(r.I64, 0)
         place = word(frame.builder, shared, call.ALONE)
@@ -117,7 +136,7 @@ class LoneUpdates:
         frame.builder.atomic_rmw("xchg", place, zero, _ORDER)
         frame.builder.branch(other)
         frame.start_block(lone)
-        alone()
+        self._both(alone, all_on)
         frame.builder.atomic_rmw("xchg", place, zero, _ORDER)
         frame.builder.branch(after)
         frame.start_block(other)
@@ -125,8 +144,135 @@ class LoneUpdates:
         frame.builder.branch(after)
         frame.start_block(after)
 
-    def is_private(self, builder: ir.IRBuilder, address: Register, size: int) -> Register:
-        """Return whether no other process sees an element (i1)."""
-        # Wraps below the range; the range is whole pages.
-        most = builder.sub(self._width, r.number(r.I64, size))
-        return builder.icmp_unsigned("<=", builder.sub(address, self._low), most)
+    def _both(self, alone: Callable[[bool], None], all_on: Register | None) -> None:
+        frame = self._frame
+        if all_on is None:
+            alone(False)
+            return
+        whole, part, done = frame.block("whole"), frame.block("part"), frame.block("done")
+        frame.builder.cbranch(all_on, whole, part)
+        for block, masked in ((whole, False), (part, True)):
+            frame.start_block(block)
+            alone(masked)
+            frame.builder.branch(done)
+        frame.start_block(done)
+
+    def _look(self) -> tuple[Register, Register | None]:
+        """Emit the look at all addresses before the loop: a run takes little more than an element in it.
+
+        Returns:
+            Whether no other process sees any element that is updated (i1), and whether the mask is true in all lanes;
+            ``None`` if there is no mask.
+        """
+        frame, given = self._frame, self._operation.operands[2:]
+        if not given:
+            return self._look_at([])[0], None
+        assumed = Assumptions(frame, Group(given[0].shape, False, [self._operation]), frozenset())
+        holds = assumed.emit_holds() if assumed.make_true(given[0]) else None
+        if holds is None:
+            private, on = self._look_at(given)
+            return private, on
+        variable = frame.variable(r.BIT)
+        whole, part, done = frame.block("whole"), frame.block("part"), frame.block("done")
+        frame.builder.cbranch(holds, whole, part)
+        for block, masks in ((whole, []), (part, given)):
+            frame.start_block(block)
+            frame.builder.store(self._look_at(masks)[0], variable)
+            frame.builder.branch(done)
+        frame.start_block(done)
+        return frame.builder.load(variable, typ=r.BIT), holds
+
+    def _look_at(self, masks: Sequence[Value]) -> list[Register]:
+        """Emit a loop over the addresses; return whether all that a mask leaves are private, and whether it leaves all."""
+        frame, pointer = self._frame, self._operation.operands[0]
+        element = element_of(pointer.type)
+        assert isinstance(element, Pointer)
+        most = frame.builder.sub(self._width, r.number(r.I64, element.element.bytes))
+        count = min(pointer.shape[vector_axis(pointer.shape)], RUN)
+        wide = r.vector(r.I64, count)
+        bits, on = frame.variable(wide), frame.variable(r.BIT)
+        frame.builder.store(ir.Constant(wide, None), bits)
+        frame.builder.store(r.number(r.BIT, 1), on)
+
+        def body(reader: PointReader, point: Point, lanes: int | None) -> None:
+            builder = reader.builder(point)
+            address = reader.read(pointer, point)
+            # Negative below the range, or beyond it; an address that is neither is in the range.
+            above = builder.sub(address, _spread(builder, self._low, lanes))
+            below = builder.sub(_spread(builder, most, lanes), above)
+            found = builder.or_(above, below)
+            for mask in masks:
+                given = reader.read(mask, point)
+                found = builder.select(given, found, ir.Constant(found.type, None))
+                known = builder.load(on, typ=r.BIT)
+                builder.store(builder.and_(known, _reduced(builder, "and", given)), on)
+            if lanes != count:
+                found = _spread(builder, _reduced(builder, "or", found), count)
+            builder.store(builder.or_(builder.load(bits, typ=wide), found), bits)
+
+        LoopNest(frame, pointer.shape, PointReader(frame, [])).emit(body)
+        found = _reduced(frame.builder, "or", frame.builder.load(bits, typ=wide))
+        private = frame.builder.icmp_signed(">=", found, r.number(r.I64, 0))
+        return [private, frame.builder.load(on, typ=r.BIT)]
+
+
+def _spread(builder: ir.IRBuilder, value: Register, lanes: int | None) -> Register:
+    return value if lanes is None else r.splat(builder, value, lanes)
+
+
+def _reduced(builder: ir.IRBuilder, word: str, lanes: Register) -> Register:
+    if r.lanes_of(lanes.type) is None:
+        return lanes
+    result = r.scalar_of(lanes.type)
+    name = f"llvm.vector.reduce.{word}.{r.mangle(lanes.type)}"
+    return builder.call(r.declare(builder, name, result, [lanes.type]), [lanes])
+
+
+def emit_prefetches(frame: Frame, operation: Operation) -> Hook | None:
+    """Return what emits, before each block of updates, the prefetch of as much of the tiles behind those it reads.
+
+    The next program mostly reads them. Updates of one element at a time ask for nothing new, so the memory
+    would rest meanwhile, and the next program's loads wait.
+    """
+    (extent, *others) = operation.operands[0].shape
+    loads = _sources(frame, operation)
+    if others or extent % BLOCK or not loads:
+        return None
+    reader = PointReader(frame, [frame.builder])
+    starts = [
+        (reader.linear(load.operands[0], (ORIGIN_RUN,), 0)[0], element_of(load.result.type).bytes)
+        for load in loads
+    ]
+
+    def prefetch(reader: PointReader, point: Point) -> None:
+        builder, (here,) = reader.builders[-1], point
+        for start, size in starts:
+            place = builder.add(start, builder.mul(here.start, r.number(r.I64, size)))
+            for ahead in range(extent * size, (extent + BLOCK) * size, _LINE):
+                address = builder.add(place, r.number(r.I64, ahead))
+                kinds = (ir.PointerType(), r.I32, r.I32, r.I32)
+                function = r.declare(builder, "llvm.prefetch.p0", ir.VoidType(), kinds)
+                read_, keep, data = (r.number(r.I32, n) for n in (0, 3, 1))
+                pointer = builder.inttoptr(address, ir.PointerType())
+                builder.call(function, [pointer, read_, keep, data])
+
+    return prefetch
+
+
+def _sources(frame: Frame, operation: Operation) -> list[Operation]:
+    """Return the loads of neighbouring elements from which the operands of an update are computed."""
+    found: dict[Operation, None] = {}
+    waiting = list(operation.operands)
+    while waiting:
+        value = waiting.pop()
+        owner = value.owner
+        if owner is None or value.shape != operation.operands[0].shape:
+            continue
+        if owner.code is Code.LOAD:
+            pointer = owner.operands[0]
+            step = frame.analysis.step(pointer, 0)
+            if step == element_of(value.type).bytes and frame.analysis.is_inline(pointer):
+                found[owner] = None
+        elif owner.code in ops.ELEMENTWISE or is_view(owner):
+            waiting += owner.operands
+    return list(found)

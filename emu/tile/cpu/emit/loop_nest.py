@@ -15,15 +15,14 @@ from llvmlite import ir
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.point_reader import ZERO, Coordinate, Point, PointReader
 from emu.tile.cpu.numeric import vector_builder as r
+from emu.tile.cpu.plan.analysis import vector_axis
 from emu.tile.llvm import Register
 
 RUN = 32
 """Lanes of a full run. The bits of sums depend on it: another number is another order of addition."""
 
-
-def vector_axis(shape: tuple[int, ...]) -> int:
-    """Return the axis that is walked in runs."""
-    return max((axis for axis, n in enumerate(shape) if n != 1), default=len(shape) - 1)
+BLOCK = 16
+"""Elements between two calls of ``before``: a cache line of fp32."""
 
 
 @dataclass(slots=True)
@@ -52,6 +51,8 @@ class LoopNest:
         shape: What to loop over.
         reader: Reads values; its builders are set here.
         single: One element at a time, no runs.
+        before: With ``single``, of one axis whose extent is a multiple of 16: called before each 16 elements, at the
+            first.
         end: Where full runs with lanes within a bound end (i64, see ``bounds``). Default: they all are.
     """
 
@@ -62,8 +63,10 @@ class LoopNest:
         reader: PointReader,
         single: bool = False,
         end: Register | None = None,
+        before: Hook | None = None,
     ) -> None:
         self._end = end
+        self._before = before
         self._frame = frame
         self._shape = shape
         self._reader = reader
@@ -93,7 +96,13 @@ class LoopNest:
         point: list[Coordinate] = [ZERO] * len(shape)
         for axis, extent in enumerate(shape):
             if axis != self._axis and extent > 1:
-                loops.append(self._open(r.number(r.I64, 0), r.number(r.I64, extent), 1))
+                start, stop = r.number(r.I64, 0), r.number(r.I64, extent)
+                if self._before is not None:
+                    loops.append(self._open(start, stop, BLOCK))
+                    start = loops[-1].index
+                    self._before(reader, (Coordinate(start, 0, 1),))
+                    stop = reader.builders[-1].add(start, r.number(r.I64, BLOCK))
+                loops.append(self._open(start, stop, 1))
                 point[axis] = Coordinate(loops[-1].index, 0, len(loops))
         if self._axis < len(shape):
             begin(reader, tuple(point))

@@ -11,9 +11,10 @@ from llvmlite import ir
 
 from emu.tile.cpu.emit.combining import Combiner, Registers
 from emu.tile.cpu.emit.frame import Frame
-from emu.tile.cpu.emit.loop_nest import RUN, LoopNest, vector_axis
+from emu.tile.cpu.emit.loop_nest import RUN, LoopNest
 from emu.tile.cpu.emit.point_reader import Coordinate, Point, PointReader, moved_to, run_axis
 from emu.tile.cpu.numeric import vector_builder as r
+from emu.tile.cpu.plan.analysis import vector_axis
 from emu.tile.ir import Operation
 from emu.tile.llvm import Register
 from emu.tile.types import element_of

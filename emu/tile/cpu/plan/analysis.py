@@ -20,7 +20,7 @@ from typing import Final
 from emu.tile import ops
 from emu.tile.ir import Operation, Region, Value
 from emu.tile.ops import Code
-from emu.tile.types import DType, Kind, Pointer, Tile, element_of
+from emu.tile.types import DType, Pointer, Tile, element_of
 
 VARIES: Final = "varies"
 """A step that is the same everywhere along the axis, but known only at run time."""
@@ -30,6 +30,9 @@ Step = int | str | None
 
 _INLINE_LIMIT = 12
 """Number of operations that an inline value may cost per use."""
+
+_SHORTEST_ROW = 8
+"""Elements of a row for which it pays to look at the beginnings of all rows before the loop."""
 
 
 def _is_unit_reshape(operation: Operation) -> bool:
@@ -48,6 +51,11 @@ def is_view(operation: Operation) -> bool:
 def kept_axes(shape: tuple[int, ...]) -> list[int]:
     """Return the axes whose extent is not 1."""
     return [axis for axis, extent in enumerate(shape) if extent != 1]
+
+
+def vector_axis(shape: tuple[int, ...]) -> int:
+    """Return the axis along which loops walk in runs of lanes: the last whose extent is not 1."""
+    return max((axis for axis, n in enumerate(shape) if n != 1), default=len(shape) - 1)
 
 
 def source_axis(operation: Operation, axis: int) -> int | None:
@@ -92,6 +100,12 @@ def _is_integral(value: Value) -> bool:
     return isinstance(element, Pointer) or not element.is_float
 
 
+def _is_wide(value: Value) -> bool:
+    """Return whether a tile has pointers, or integers that no program expects to wrap: of 32 bits at least."""
+    element = element_of(value.type)
+    return isinstance(element, Pointer) or (element.is_integer and element.bits >= 32)
+
+
 @dataclass(frozen=True)
 class Bound:
     """A comparison that is false in all lanes from some index on.
@@ -122,6 +136,7 @@ class Analysis:
         self.defined_in: dict[Value, Region] = {}
         self._costs: dict[Value, int | None] = {}
         self._steps: dict[tuple[Value, int, frozenset[Operation]], Step] = {}
+        self._linear: dict[tuple[Value, frozenset[Operation]], bool] = {}
         self._visit(body)
 
     def _visit(self, region: Region) -> None:
@@ -250,7 +265,7 @@ class Analysis:
             return 0
         if operation in assumed:
             return steps[0]
-        if None in steps:
+        if None in steps or not _is_wide(operation.result):
             return None
         code = operation.code
         if code in (Code.ADD, Code.SUB, Code.PTR_ADD, Code.NEG):
@@ -258,11 +273,7 @@ class Analysis:
         if code in (Code.MUL, Code.SHL):
             return self._scaled_step(operation, steps)
         if code is Code.CAST:
-            source = element_of(operation.operands[0].type)
-            is_bool = isinstance(source, DType) and source.kind is Kind.BOOL
-            target = element_of(operation.result.type)
-            to_bool = isinstance(target, DType) and target.kind is Kind.BOOL
-            return None if is_bool or to_bool else steps[0]
+            return steps[0] if _is_wide(operation.operands[0]) else None
         if code is Code.BITCAST and _is_integral(operation.operands[0]):
             return steps[0]
         return None
@@ -270,8 +281,6 @@ class Analysis:
     @staticmethod
     def _sum_of_steps(operation: Operation, steps: list[Step]) -> Step:
         element = element_of(operation.result.type)
-        if isinstance(element, DType) and element.kind is Kind.BOOL:
-            return None
         numbers = [step for step in steps if isinstance(step, int)]
         if len(numbers) < len(steps):
             return VARIES
@@ -286,9 +295,6 @@ class Analysis:
 
     @staticmethod
     def _scaled_step(operation: Operation, steps: list[Step]) -> Step:
-        element = element_of(operation.result.type)
-        if isinstance(element, DType) and element.kind is Kind.BOOL:
-            return None
         if operation.code is Code.SHL:
             bits = constant_of(operation.operands[1])
             if steps[1] != 0 or not isinstance(bits, int) or not 0 <= bits < 32:
@@ -303,5 +309,48 @@ class Analysis:
         return VARIES
 
     def is_regular(self, value: Value, assumed: frozenset[Operation] = frozenset()) -> bool:
-        """Return whether a tile steps evenly along each axis."""
-        return all(self.step(value, a, assumed) is not None for a in range(len(value.shape)))
+        """Return whether a tile steps evenly along each axis, by the same step wherever one stands on the others.
+
+        The least and the greatest element of such a tile lie in its corners.
+        """
+        axes = range(len(value.shape))
+        return all(self.step(value, axis, assumed) is not None for axis in axes) and (
+            self._is_linear(value, assumed)
+        )
+
+    def has_span(self, pointer: Value) -> bool:
+        """Return whether a few instructions can tell between which addresses a tile of pointers lies.
+
+        It is regular, or has rows whose beginnings are picked by indices and can be computed before its loop.
+        """
+        axis = vector_axis(pointer.shape)
+        return self.is_regular(pointer) or (
+            pointer.shape[axis] >= _SHORTEST_ROW
+            and isinstance(self.step(pointer, axis), int)
+            and self.is_inline(pointer)
+        )
+
+    def _is_linear(self, value: Value, assumed: frozenset[Operation]) -> bool:
+        """Return whether no step of a tile with steps depends on the other coordinates.
+
+        The product of a range along the rows and one along the columns has a step along each, another in each row.
+        """
+        key = (value, assumed)
+        if key not in self._linear:
+            self._linear[key] = self._find_linear(value, assumed)
+        return self._linear[key]
+
+    def _find_linear(self, value: Value, assumed: frozenset[Operation]) -> bool:
+        operation = value.owner
+        if self._is_uniform(value, assumed) or operation is None:
+            return True
+        operands = operation.operands
+        if is_view(operation) or operation in assumed:
+            return self._is_linear(operands[0], assumed)
+        if operation.code is Code.MUL and not any(self._is_uniform(v, assumed) for v in operands):
+            return False
+        return all(self._is_linear(operand, assumed) for operand in operands)
+
+    def _is_uniform(self, value: Value, assumed: frozenset[Operation]) -> bool:
+        axes = range(len(value.shape)) if isinstance(value.type, Tile) else ()
+        return all(self.step(value, axis, assumed) == 0 for axis in axes)

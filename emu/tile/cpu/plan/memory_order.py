@@ -5,7 +5,8 @@ least one writes, the schedule keeps this much of the program's order (the first
 
 ==========================  ============================================================================
 tile load, tile store       the store in a later level; or in the same loop, if both have one shape and
-                            regular pointers: the emitter then checks for overlap at run time
+                            pointers of a known span (``Analysis.has_span``): the emitter then checks
+                            for overlap at run time
 tile store, tile load       the load in a later level
 tile store, tile store      the second in the same level or later: without a barrier, no order is promised
                             for different elements, and one loop does each element in program order
@@ -38,9 +39,8 @@ class MemoryOrder:
     def __init__(self) -> None:
         # Invariants; "level of" means the greatest level among those placed so far, -1 if there is none.
         self._tile_load = -1  # level of the tile loads
-        self._irregular_load = (
-            -1
-        )  # level of the tile loads with irregular pointers: never above _tile_load
+        # Level of the tile loads whose span is not known: never above _tile_load.
+        self._spanless_load = -1
         self._tile_store = -1  # level of the tile stores
         self._tile_atomic = -1  # level of the atomic operations on tiles
         self._scalar_slot = (
@@ -48,21 +48,21 @@ class MemoryOrder:
         )
         self._load_levels: dict[Shape, int] = {}  # level of the tile loads of each shape
 
-    def place_load(self, level: int, shape: Shape, is_regular: bool) -> int:
+    def place_load(self, level: int, shape: Shape, has_span: bool) -> int:
         """Return the level of a tile load."""
         level = max(level, self._tile_store + 1, self._tile_atomic + 1, self._scalar_slot)
         self._tile_load = max(self._tile_load, level)
         self._load_levels[shape] = max(self._load_levels.get(shape, -1), level)
-        if not is_regular:
-            self._irregular_load = max(self._irregular_load, level)
+        if not has_span:
+            self._spanless_load = max(self._spanless_load, level)
         return level
 
-    def place_store(self, level: int, shape: Shape, is_regular: bool) -> int:
+    def place_store(self, level: int, shape: Shape, has_span: bool) -> int:
         """Return the level of a tile store."""
         level = max(level, self._tile_store, self._tile_atomic + 1, self._scalar_slot)
         # Loads before it may share its loop only where the emitter can check for overlap.
-        level = max(level, self._tile_load if is_regular else self._tile_load + 1)
-        level = max(level, self._irregular_load + 1)
+        level = max(level, self._tile_load if has_span else self._tile_load + 1)
+        level = max(level, self._spanless_load + 1)
         for other, load_level in self._load_levels.items():
             if other != shape:  # another loop of the same level, which might run after this one
                 level = max(level, load_level + 1)

@@ -157,11 +157,11 @@ class Schedule:
         if operation.code in ops.ATOMIC:
             level = self._memory.place_atomic(level)
         elif operation.code in (Code.LOAD, Code.STORE):
-            is_regular = self._analysis.is_regular(operation.operands[0])
+            has_span = self._analysis.has_span(operation.operands[0])
             place = self._memory.place_load
             if operation.code is Code.STORE:
                 place = self._memory.place_store
-            level = place(level, shape, is_regular)
+            level = place(level, shape, has_span)
         self._fusion_level[operation] = level
 
     def _earliest_slot(self, operation: Operation) -> int:
@@ -294,8 +294,8 @@ class Schedule:
             store.code is Code.STORE
             and store in self._fusion_level
             and loop_shape(store) == loop_shape(load)
-            and self._analysis.is_regular(load.operands[0])
-            and self._analysis.is_regular(store.operands[0])
+            and self._analysis.has_span(load.operands[0])
+            and self._analysis.has_span(store.operands[0])
         )
 
     # ---- collecting

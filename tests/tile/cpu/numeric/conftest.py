@@ -119,9 +119,12 @@ def compile_cases(cases, lanes=32, target=None):
     """Return, for each case, a function of arrays: whole vectors of ``lanes``, then scalars."""
     name = native.new_name("cases")
     module = ir.Module(name)
-    functions = [
-        _function(module, f"case.{number}", one, lanes) for number, one in enumerate(cases)
-    ]
+    with pytest.MonkeyPatch.context() as patch:
+        if target is not None:  # code that is emitted for a feature
+            patch.setattr(native, "_features", lambda: frozenset(target.features.split(",")))
+        functions = [
+            _function(module, f"case.{number}", one, lanes) for number, one in enumerate(cases)
+        ]
     _dispatcher(module, name, functions)
     address = native.load(native.to_object(str(module), target), name)
     type_ = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 2, *[ctypes.c_void_p] * 4)

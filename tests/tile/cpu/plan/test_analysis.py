@@ -10,7 +10,7 @@ from tile_harness import Kernel
 from emu.tile.cpu.plan.analysis import VARIES, Analysis
 from emu.tile.ir import Value
 from emu.tile.ops import Code
-from emu.tile.types import F32, I32, I64
+from emu.tile.types import F32, I8, I32, I64
 
 SHAPE = (3, 8)
 
@@ -64,6 +64,42 @@ def test_steps_are_those_of_the_reference(expression: tuple[Kernel, Value]) -> N
         assert (moved == moved.take([0], axis)).all()
         if step != VARIES:
             assert (moved == step % 2**32).all()
+        # Of a regular tile one amount in all.
+        assert not analysis.is_regular(value) or (moved == moved[0, 0]).all()
+
+
+def test_a_product_of_rows_and_columns_is_no_regular_tile() -> None:
+    k = Kernel()
+    b = k.builder
+    rows = b.broadcast(b.reshape(b.arange(0, 3), (3, 1)), SHAPE)
+    columns = b.broadcast(b.reshape(b.arange(0, 8), (1, 8)), SHAPE)
+    product = b.binary(Code.MUL, rows, columns)
+    total = b.binary(Code.ADD, product, columns)
+    scaled = b.binary(Code.MUL, rows, b.splat(k.argument(I32, 5), SHAPE))
+    for value in (total, scaled):
+        k.result(value)
+    analysis = Analysis(k.program("p").module.kernel.body)
+    assert [analysis.step(product, axis) for axis in (0, 1)] == [VARIES, VARIES]
+    assert not analysis.is_regular(product)
+    assert not analysis.is_regular(total)
+    assert analysis.is_regular(scaled)
+    assert analysis.is_regular(b.binary(Code.ADD, scaled, columns))
+
+
+def test_floats_and_narrow_integers_have_no_steps() -> None:
+    """Floats are rounded, and integers of 8 and 16 bits wrap."""
+    k = Kernel()
+    b = k.builder
+    offsets = b.arange(0, 8)
+    half = b.binary(Code.MUL, b.cast(offsets, F32), k.number(0.5, F32, (8,)))
+    narrow = b.cast(b.cast(offsets, I8), I32)
+    same = b.cast(k.number(3, I32, (8,)), I8)
+    for value in (b.cast(half, I32), narrow, same):
+        k.result(value)
+    analysis = Analysis(k.program("p").module.kernel.body)
+    assert analysis.step(half, 0) is None
+    assert analysis.step(narrow, 0) is None
+    assert analysis.step(same, 0) == 0
 
 
 def test_offsets_are_inline_and_loaded_or_floating_point_values_are_not() -> None:

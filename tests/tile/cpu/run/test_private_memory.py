@@ -99,6 +99,13 @@ def increments(places, out, BLOCK: tl.constexpr):
     tl.atomic_add(out + tl.load(places + at), 1)
 
 
+@triton.jit
+def masked_updates(values, places, on, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    at = rows * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    tl.atomic_add(out + tl.load(places + at), tl.load(values + at), mask=tl.load(on + at) != 0)
+
+
 COUNT = (1 << 17) - 77
 
 
@@ -141,6 +148,35 @@ def test_updates_without_locks_have_the_bits_of_those_with(
         wanted = np.zeros(size, dtype)
         np.add.at(wanted, places, values)
         assert wanted.tobytes() == found[0][0]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1024), (8, 128), (64, 16), (256, 4)])
+def test_masked_updates_touch_nothing_else(rows: int, columns: int) -> None:
+    """What the mask leaves out points anywhere; one program updates memory beyond what was found private."""
+    count, size = 1 << 17, 500
+    on = RNG.integers(0, 2, count).astype(np.int8)
+    on[:2048] = 1
+    values = RNG.integers(-9, 9, count).astype(np.int32)
+    out = np.zeros(size, np.int32)
+    far, memory = shared_copy(out)
+    places = RNG.integers(0, size, count)
+    distance = (far.ctypes.data - out.ctypes.data) // 4
+    assert find_private_range(far.ctypes.data, MANY) == (0, 0)
+    beyond = np.zeros(count, bool)
+    beyond[5000:5010] = True
+    on[beyond] = 1
+    given = np.where(on == 1, places, RNG.integers(-(1 << 60), 1 << 60, count))
+    given[beyond] += distance
+    masked_updates[(count // 1024,)](
+        values, given, on, out, ROWS=rows, COLUMNS=columns, num_threads=1
+    )
+    wanted = [np.zeros(size, np.int32) for _ in range(2)]
+    for target, chosen in zip(wanted, (~beyond, beyond), strict=True):
+        chosen &= on == 1
+        np.add.at(target, places[chosen], values[chosen])
+    assert out.tolist() == wanted[0].tolist()
+    assert far.tolist() == wanted[1].tolist()
+    del far, memory
 
 
 def test_no_update_is_lost_when_threads_launch_at_once() -> None:

@@ -64,16 +64,13 @@ _TANH = (  # tanh(x) = x + x**3 * TANH(x**2), x**2 <= 0.4: 2**-26
 )
 
 
-def _exp_32(lanes: VectorBuilder, x: Register) -> tuple[Register, Register]:
-    """e**x = p * 2**n: p, and n in the last bits."""
-    build = lanes.builder
+def _exp_32(lanes: VectorBuilder, x: Register) -> tuple[Register, Register, Register]:
+    """e**x = p * 2**n: p, n, and n in the last bits."""
     nearest, exponent = nearest_32(lanes, x, _LOG2_E)
     r = lanes.fma(nearest, lanes.f32(-_LN2_32[0]), x)  # exact
     r = lanes.fma(nearest, lanes.f32(-_LN2_32[1]), r)
-    high = build.fadd(r, lanes.f32(1.0))
-    low = build.fsub(r, build.fsub(high, lanes.f32(1.0)))  # what the sum has lost
-    rest = lanes.fma(build.fmul(r, r), lanes.polynomial(r, _EXP), low)
-    return build.fadd(high, rest), exponent
+    power = lanes.polynomial(r, (1.0, 1.0, *_EXP))
+    return power, nearest, exponent
 
 
 def exp(lanes: VectorBuilder, x: Register) -> Register:
@@ -83,7 +80,10 @@ def exp(lanes: VectorBuilder, x: Register) -> Register:
     # attention consist of such numbers.
     vanishes = build.fcmp_ordered("<", x, lanes.f32(-104.0))
     x = build.select(vanishes, lanes.f32(0.0), x)
-    power = scale_32(lanes, *_exp_32(lanes, lanes.clamp(x, -105.0, 89.0)))
+    # A comparison that NaN passes: it stays what it is.
+    large = build.fcmp_ordered(">", x, lanes.f32(89.0))
+    x = build.select(large, lanes.f32(89.0), x)
+    power = scale_32(lanes, *_exp_32(lanes, x))
     return build.select(vanishes, lanes.f32(0.0), power)
 
 
@@ -93,7 +93,7 @@ def exp2(lanes: VectorBuilder, x: Register) -> Register:
     nearest, exponent = nearest_32(lanes, x, 1.0)
     r = lanes.builder.fsub(x, nearest)  # exact
     power = lanes.fma(r, lanes.polynomial(r, _EXP2), lanes.f32(1.0))
-    return scale_32(lanes, power, exponent)
+    return scale_32(lanes, power, nearest, exponent)
 
 
 def sigmoid(lanes: VectorBuilder, x: Register) -> Register:
@@ -113,7 +113,7 @@ def tanh(lanes: VectorBuilder, x: Register) -> Register:
     square = build.fmul(x, x)
     near = lanes.fma(build.fmul(square, size), lanes.polynomial(square, _TANH), size)
     double = lanes.clamp(build.fadd(size, size), 0.0, 20.0)
-    power, exponent = _exp_32(lanes, double)
+    power, _, exponent = _exp_32(lanes, double)
     bottom = lanes.fma(power, power_32(lanes, exponent), lanes.f32(1.0))
     far = build.fsub(lanes.f32(1.0), build.fdiv(lanes.f32(2.0), bottom))
     small = build.fcmp_ordered("<", size, lanes.f32(0.625))

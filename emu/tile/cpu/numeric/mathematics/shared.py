@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
+from emu.tile.cpu.native import has_feature
 from emu.tile.cpu.numeric.vector_builder import (
     BIT,
     DOUBLE,
@@ -22,6 +23,7 @@ from emu.tile.cpu.numeric.vector_builder import (
     declare,
     mangle,
     number,
+    vector,
 )
 from emu.tile.llvm import Register
 
@@ -162,16 +164,54 @@ def nearest_64(lanes: VectorBuilder, x: Register, factor: float) -> tuple[Regist
     return build.fsub(shifted, lanes.f64(ROUND_64)), lanes.cast(shifted, I64)
 
 
-def scale_32(lanes: VectorBuilder, x: Register, exponent: Register) -> Register:
-    """Return x * 2**n in one rounding, by two factors: n, in the last bits, is in -252 ... 254."""
+def scale_32(lanes: VectorBuilder, x: Register, nearest: Register, exponent: Register) -> Register:
+    """Return x * 2**n in one rounding.
+
+    Args:
+        lanes: Where the code goes.
+        x: Near 1.
+        nearest: n, in -252 ... 254.
+        exponent: n in the last bits of an i32.
+    """
     build = lanes.builder
+    if lanes.count is not None and lanes.count % 16 == 0 and has_feature("avx512f"):
+        return _scale_by_instruction(lanes, x, nearest)
     # 2**n itself may be no f32. Half of n, rounded down, and the rest are normal exponents; the first product is
-    # exact, since x is near 1 and n / 2 far from the subnormal exponents.
+    # exact, since x is near 1 and n / 2 far from the subnormal exponents. (Added to the bits of x, it would spoil NaN.)
     whole = build.shl(exponent, lanes.i32(23))
     half = build.and_(build.ashr(whole, lanes.i32(1)), lanes.i32(-1 << 23))
     one = lanes.i32(0x3F800000)
     x = build.fmul(x, lanes.cast(build.add(half, one), FLOAT))
     return build.fmul(x, lanes.cast(build.add(build.sub(whole, half), one), FLOAT))
+
+
+def _scale_by_instruction(lanes: VectorBuilder, x: Register, nearest: Register) -> Register:
+    build, count = lanes.builder, lanes.count
+    assert count is not None
+    type_ = vector(FLOAT, 16)
+    kinds = (type_, type_, type_, ir.IntType(16), I32)
+    scale = declare(build, "llvm.x86.avx512.mask.scalef.ps.512", type_, kinds)
+    parts = []
+    for start in range(0, count, 16):
+        order = ir.Constant(vector(I32, 16), list(range(start, start + 16)))
+        one, by = (build.shuffle_vector(v, v, order) for v in (x, nearest))
+        usual = [
+            number(ir.IntType(16), -1),
+            number(I32, 4),
+        ]  # all lanes; the mode of rounding that is set
+        parts.append(build.call(scale, [one, by, one, *usual]))
+    return _joined(build, parts)
+
+
+def _joined(build: ir.IRBuilder, parts: list[Register]) -> Register:
+    """Return vectors of one length as one vector: one, two, four of them and so on."""
+    while len(parts) > 1:
+        count = 2 * int(parts[0].type.count)
+        order = ir.Constant(vector(I32, count), list(range(count)))
+        parts = [
+            build.shuffle_vector(*pair, order) for pair in zip(parts[::2], parts[1::2], strict=True)
+        ]
+    return parts[0]
 
 
 def power_32(lanes: VectorBuilder, exponent: Register) -> Register:
