@@ -176,7 +176,8 @@ def _select(values: list[Any], others: tuple[type, ...]) -> tuple[list[Any], lis
     # Not isinstance: that asks odd objects for their class, and some of them warn or import.
     wanted = {kind for kind in set(types) if issubclass(kind, kinds)}
     chosen = itertools.compress(values, map((wanted | {*others}).__contains__, types))
-    memory, rest = [], []
+    memory: list[Any] = []
+    rest: list[Any] = []
     for value in chosen:
         (memory if type(value) in wanted else rest).append(value)
     objects = [a for a in memory if isinstance(a, np.ndarray) and a.dtype.hasobject]
