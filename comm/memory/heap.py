@@ -172,7 +172,9 @@ class Heap:
                 "key": key.encode(),
                 "name": name.encode()[:64],
                 "zones": has_zones,
-                "place": shadows.caller(_FOLDERS).encode()[-PLACE_NAME_BYTES:] if has_zones else b"",
+                "place": shadows.caller(_FOLDERS).encode()[-PLACE_NAME_BYTES:]
+                if has_zones
+                else b"",
             }
             return self._table.add(found, fields)
 
