@@ -370,7 +370,7 @@ class Heap:
             entry = self._table.entries[index]
             for pe in self.segment.members(int(entry["group"])):
                 start = self.segment.address + layout.heaps + pe * layout.stride
-                text = f"symmetric array {self._table.label(index)} of PE {pe}"
+                text = f"symmetric array {self._table.describe_array(index)} of PE {pe}"
                 found.append((start + int(entry["offset"]), int(entry["nbytes"]), text))
         return found
 

@@ -100,14 +100,31 @@ def _allocator(original: int) -> int:
 
 def _text(name: str, original: int, mark: int, check: int) -> str:
     """Return the LLVM IR of an allocator, and of the function that makes it and returns its address."""
-    return f"""\
+    return "\n".join(
+        (
+            _STATE,
+            red_zones.TAIL,
+            _release(check),
+            _allocate(original, mark),
+            _probe(original),
+            _MAKE,
+        )
+    ).replace("@make", f'@"{name}"')
+
+
+_STATE = f"""\
 @deleter = internal global ptr null
 @vtable = internal global [{_SLOTS} x ptr] zeroinitializer
 @object = internal global [8 x ptr] zeroinitializer
 @context_at = internal global i64 0
 @deleter_at = internal global i64 0
 @allocate_before = internal global ptr null
-declare void @llvm.trap()
+"""
+
+
+def _release(check: int) -> str:
+    """Return the LLVM IR of what frees memory: it looks at the zones first."""
+    return f"""\
 define internal void @release(ptr %memory) uwtable {{
 entry:
   %none = icmp eq ptr %memory, null
@@ -126,15 +143,12 @@ out:
 define internal ptr @raw_deleter(ptr %this) {{
   ret ptr @release
 }}
-define internal i64 @tail(i64 %size) {{
-  %eighth = lshr i64 %size, 3
-  %whole = and i64 %eighth, -64
-  %small = icmp ult i64 %whole, {red_zones.LEAST}
-  %atleast = select i1 %small, i64 {red_zones.LEAST}, i64 %whole
-  %large = icmp ugt i64 %atleast, {red_zones.MOST}
-  %bytes = select i1 %large, i64 {red_zones.MOST}, i64 %atleast
-  ret i64 %bytes
-}}
+"""
+
+
+def _allocate(original: int, mark: int) -> str:
+    """Return the LLVM IR of what allocates: it asks for more, and hands out the middle."""
+    return f"""\
 define internal void @allocate(ptr sret([32 x i8]) %out, ptr %this, i64 %size) uwtable {{
 entry:
   %original = inttoptr i64 {original} to ptr
@@ -164,7 +178,13 @@ guarded:
   store ptr @release, ptr %place.at
   ret void
 }}
-define ptr @"{name}"() uwtable {{
+"""
+
+
+def _probe(original: int) -> str:
+    """Return the LLVM IR that learns how torch's allocator answers; false if not in a known way."""
+    return f"""\
+define internal i1 @probe() uwtable {{
 entry:
   %out = alloca [64 x i8], align 16
   %original = inttoptr i64 {original} to ptr
@@ -191,8 +211,6 @@ try:
   %first = and i1 %a, %b
   %second = and i1 %c, %d
   %known = or i1 %first, %second
-  br i1 %known, label %make, label %unknown
-make:
   %context = select i1 %first, i64 2, i64 1
   %place = select i1 %first, i64 1, i64 2
   store i64 %context, ptr @context_at
@@ -201,6 +219,19 @@ make:
   store ptr %allocate, ptr @allocate_before
   %all = load [{_SLOTS} x ptr], ptr %functions
   store [{_SLOTS} x ptr] %all, ptr @vtable
+  ret i1 %known
+unknown:
+  ret i1 false
+}}
+"""
+
+
+_MAKE = f"""\
+define ptr @make() uwtable {{
+entry:
+  %known = call i1 @probe()
+  br i1 %known, label %fill, label %unknown
+fill:
   %mine = getelementptr ptr, ptr @vtable, i64 {_ALLOCATE}
   store ptr @allocate, ptr %mine
   %mine2 = getelementptr ptr, ptr @vtable, i64 {_RAW_DELETER}

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
 from emu.accelerator.annotations import DeviceLike, Storage
 from emu.accelerator.device_tags import (
     CPU,
@@ -14,9 +19,52 @@ from emu.accelerator.device_tags import (
 from emu.accelerator.patches import replace_all
 from emu.accelerator.state import TYPES
 
+_LARGEST = 1 << 40
+
+
+def new_storage(nbytes: int) -> Storage:
+    """Return memory from torch's allocator, as tensors have it: storages that are made by themselves have not."""
+    with torch._C.DisableTorchFunction():
+        made: Storage = torch.empty(nbytes, dtype=torch.uint8, device="cpu").untyped_storage()
+    return made
+
+
+def copy_of(storage: Storage) -> Storage:
+    """Return a copy of a storage of the CPU in memory from torch's allocator."""
+    return new_storage(storage.nbytes()).copy_(storage)
+
 
 def install() -> None:
     """Replace the methods of untyped storages; typed storages are built on them."""
+    _replace_makers()
+    _replace_moves()
+
+
+def _replace_makers() -> None:
+    make: Any = Storage.__new__
+    clone: Callable[[Storage], Storage] = Storage.clone
+
+    def new(cls: type[Storage], *args: object, **kwargs: object) -> Storage:
+        if cls is Storage and not kwargs and len(args) == 1 and type(args[0]) is int:
+            nbytes = args[0]
+            if 0 <= nbytes < _LARGEST:  # of others torch's error says what is wrong
+                return new_storage(nbytes)
+        made: Storage = make(cls, *args, **kwargs)
+        return made
+
+    def clone_(self: Storage) -> Storage:
+        if type(self) is Storage and self.device == CPU:
+            return copy_of(self)
+        return clone(self)
+
+    replace_all(
+        Storage,
+        {"__new__": staticmethod(new), "clone": clone_},
+        "storages that are made by themselves do not ask torch's allocator",
+    )
+
+
+def _replace_moves() -> None:
     resize, to = Storage.resize_, Storage.to
 
     def resize_(self: Storage, size: int) -> Storage:

@@ -65,19 +65,49 @@ def test_sizes_change():
 
 def test_copies_are_guarded_and_whole():
     x = torch.arange(100.0, device="cuda")
-    assert copy.deepcopy(x).tolist() == x.tolist()  # a storage's own constructor: no zones
-    for y in (x.clone(), x.cpu(), x.npu(), x + x, x.contiguous()):
+    for y in (copy.deepcopy(x), x.clone(), x.cpu(), x.npu(), x + 0, x.contiguous()):
         assert red_zones.load().size_of(y.data_ptr()) == 400
+        assert y.tolist() == x.tolist()
 
 
-def test_saved_tensors():
+def test_storages_that_are_made_by_themselves():
+    for storage in (torch.UntypedStorage(400), torch.UntypedStorage(400).clone()):
+        assert (type(storage), storage.nbytes()) == (torch.UntypedStorage, 400)
+        assert red_zones.load().size_of(storage.data_ptr()) == 400
+    assert torch.UntypedStorage().nbytes() == torch.UntypedStorage(0).nbytes() == 0
+    assert torch.UntypedStorage([1, 2, 3]).tolist() == [1, 2, 3]
+    assert torch.UntypedStorage(8, device="meta").device.type == "meta"
+    with pytest.raises((RuntimeError, TypeError)):
+        torch.UntypedStorage(-1)
+    with pytest.raises((RuntimeError, TypeError)):
+        torch.UntypedStorage("x")
+    emu.accelerator.uninstall()
+    assert red_zones.load().size_of(torch.UntypedStorage(400).data_ptr()) is None
+    assert torch.UntypedStorage(400).clone().nbytes() == 400
+    emu.accelerator.install()
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_saved_tensors(zipped):
     x = torch.arange(100.0, device="cuda")
     buffer = io.BytesIO()
-    torch.save(x, buffer)
+    torch.save(x, buffer, _use_new_zipfile_serialization=zipped)
     buffer.seek(0)
-    loaded = torch.load(buffer)  # its memory is the file reader's
+    loaded = torch.load(buffer)
     assert loaded.tolist() == x.tolist()
-    assert loaded.untyped_storage().nbytes() == 400
+    assert loaded.is_cuda
+    assert red_zones.load().size_of(loaded.data_ptr()) == loaded.untyped_storage().nbytes() == 400
+
+
+def test_saved_views_share_their_memory():
+    x = torch.arange(100.0, device="cuda")
+    buffer = io.BytesIO()
+    torch.save((x, x[50:]), buffer)
+    for location in (None, "cuda", "npu:0", "cpu"):
+        buffer.seek(0)
+        whole, part = torch.load(buffer, map_location=location)
+        part.zero_()
+        assert whole.sum() == sum(range(50))
 
 
 def test_memory_outlives_uninstalling():

@@ -13,7 +13,8 @@ How it works, in the order in which a kernel meets it: ``analysis`` finds what m
 is no arithmetic on single elements; ``emitter`` strings all of it together with the control flow, and ``compiling``
 begins and ends it. ``elementwise``, ``conversions`` and ``mathematics`` write the arithmetic itself. ``native`` turns
 LLVM IR into code, ``kernel`` launches it, on the threads of ``pool``. By ``polling`` and ``watching`` a kernel that
-runs for long lets signals in, ``crash`` says which kernel has crashed.
+runs for long lets signals in, ``crash`` brings a launch back from a fault, which
+``faults`` reports.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emu.tile.cpu.options import Options
+from emu.tile.cpu.run.faults import ProgramFaultError
 from emu.tile.cpu.run.kernel import Kernel, ProgramAssertionError
 
 if TYPE_CHECKING:
     from emu.tile.ir import Module
 
-__all__ = ["Kernel", "Options", "ProgramAssertionError", "compile"]
+__all__ = ["Kernel", "Options", "ProgramAssertionError", "ProgramFaultError", "compile"]
 
 
 def compile(module: Module, *, options: Options | None = None) -> Kernel:

@@ -20,7 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from emu.tile.cpu.run import live_blocks
 from emu.triton.runtime import arguments
+from emu.triton.runtime.numpy_memory import keepers
 
 END = 1 << 62
 """Above every address."""
@@ -56,24 +58,43 @@ def find_extents(value: Any) -> tuple[int, int]:
 def find_storage(value: Any) -> Storage | None:
     """Return the storage of an argument of a launch; None if only its address is known."""
     if type(value) in arguments.tensors:  # nothing else is as frequent
-        storage = value.untyped_storage()
-        start = storage.data_ptr()
-        return Storage(start, start + storage.nbytes())
+        return _of_tensor(value)
     base = getattr(value, "base", None)
     if type(value).__name__ == "TensorWrapper" and base is not None:
         return find_storage(base)
     torch = arguments.load_torch()
     if torch is not None and isinstance(value, torch.Tensor):
         with arguments.torch_guard():
-            storage = value.untyped_storage()
-            start = storage.data_ptr()
-            return Storage(start, start + storage.nbytes())
+            return _of_tensor(value)
     if isinstance(value, np.ndarray):
         return _of_array(value)
     inner = getattr(value, "base", None)
     if inner is not None and inner is not value and not callable(inner):
         return find_storage(inner)
     return None
+
+
+def _of_tensor(tensor: Any) -> Storage:
+    storage = tensor.untyped_storage()
+    start = storage.data_ptr()
+    own = Storage(start, start + storage.nbytes())
+    if storage.resizable():  # memory of torch's
+        return own
+    kept = keepers(arguments.load_torch()).find(storage)
+    whole = _of_array(kept) if isinstance(kept, np.ndarray) else _of_buffer(kept)
+    if whole is None or not whole.start <= own.start <= own.end <= whole.end:
+        return own
+    return whole
+
+
+def _of_buffer(buffer: Any) -> Storage | None:
+    """Return the memory of an object that is not an array; None if it offers none."""
+    try:
+        whole = np.frombuffer(buffer, np.uint8)
+    except (TypeError, ValueError, BufferError):
+        return None
+    at = whole.__array_interface__["data"][0]
+    return Storage(at, at + whole.nbytes)
 
 
 def _of_array(array: np.ndarray[Any, Any]) -> Storage | None:
@@ -92,14 +113,16 @@ def _of_array(array: np.ndarray[Any, Any]) -> Storage | None:
         return find_storage(owner.base)
     start, end = np.lib.array_utils.byte_bounds(owner)
     if owner.base is not None:  # memory of another object: a buffer, or of torch
-        try:
-            whole = np.frombuffer(owner.base, np.uint8)
-        except (TypeError, ValueError, BufferError):
-            return Storage(start, end)
-        at = whole.__array_interface__["data"][0]
-        if at <= start and end <= at + whole.nbytes:
-            return Storage(at, at + whole.nbytes)
+        whole = _of_buffer(owner.base) or _of_block(start)
+        if whole is not None and whole.start <= start and end <= whole.end:
+            return whole
     return Storage(start, end)
+
+
+def _of_block(address: int) -> Storage | None:
+    """Return the block with red zones that an address is in: torch's memory, lent by DLPack."""
+    found = live_blocks.find_containing(address)
+    return None if found is None else Storage(*found)
 
 
 def _in_shared_memory(array: np.ndarray[Any, Any]) -> Storage | None:

@@ -11,8 +11,10 @@ import pytest
 ROOT = Path(__file__).parents[3]
 FILES = [  # a process loads all for some seconds before it compares the first launch
     "codegen/test_loops.py codegen/test_blocks.py codegen/test_functions.py",
-    "language/test_reductions.py runtime/test_arguments.py runtime/test_jit.py test_conformance.py "
-    "tools/test_ragged_tma.py tools/test_tensor_descriptor.py",
+    (
+        "language/test_reductions.py runtime/test_arguments.py runtime/test_jit.py test_conformance.py "
+        "tools/test_ragged_tma.py tools/test_tensor_descriptor.py"
+    ),
     pytest.param("codegen test_tutorials.py", marks=pytest.mark.slow),
     pytest.param("language", marks=pytest.mark.slow),
 ]

@@ -313,3 +313,81 @@ def test_a_fault_in_another_thread(edge: np.ndarray[Any, Any]) -> None:
         thread.join()
     assert len(errors) == 4
     assert all("past its end" in str(error) for error in errors)
+
+
+@triton.jit
+def wait_for(flag_ptr, table_ptr):
+    if tl.program_id(0) == 0:
+        while tl.load(flag_ptr, volatile=True) == 0:
+            pass
+    else:
+        far = tl.load(table_ptr).to(tl.pointer_type(tl.int32))
+        tl.store(flag_ptr, tl.load(far))
+
+
+@linux_only
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_a_fault_ends_programs_that_wait(threads: int) -> None:
+    flag, table = np.zeros(1, np.int32), np.full(1, 0x1238, np.int64)
+    error = fault(lambda: wait_for[(3,)](flag, table, num_threads=threads))
+    assert line_of(error) == "tl.store(flag_ptr, tl.load(far))"
+    flag[:], table[:] = 1, flag.ctypes.data
+    wait_for[(3,)](flag, table, num_threads=threads)
+
+
+@linux_only
+def test_a_file_that_has_become_shorter(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(bytes(2 * mmap.PAGESIZE))
+    with path.open("r+b") as file:
+        x = np.frombuffer(mmap.mmap(file.fileno(), 2 * mmap.PAGESIZE), np.float32)
+        file.truncate(mmap.PAGESIZE)
+    error = fault(lambda: store_blocks[(1,)](x, 9, BLOCK=128))
+    assert "SIGBUS in kernel store_blocks" in str(error)
+    assert "x_ptr: inside of it, at byte " in str(error)
+
+
+@linux_only
+def test_a_handler_of_another_signal_whose_kernel_faults() -> None:
+    """The launch in the middle of which the handler runs goes on."""
+    flag, far = np.zeros(2, np.int32), np.full(1, 0x1238, np.int64)
+    caught = []
+
+    def handle(number: int, frame: object) -> None:
+        caught.append(fault(lambda: read_far[(1,)](far, flag, 1 << 40)))
+        flag[0] = 1
+
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        wait_for[(1,)](flag, far)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert len(caught) == 1
+
+
+def _read_beyond() -> str:
+    world = emu.world()
+    x = world.alloc((4, 8), np.float32, name="weights")
+    table = np.zeros(1, np.int64)
+    end = world.segment.address + world.segment.layout.total
+    table[0] = end + (1 << 32)
+    flag = np.zeros(1, np.int32)
+    try:
+        count_from[(1,)](x.local, table, flag)
+    except ProgramFaultError as error:
+        return str(error)
+    return ""
+
+
+@triton.jit
+def count_from(x_ptr, table_ptr, out_ptr):
+    far = tl.load(table_ptr).to(tl.pointer_type(tl.int32))
+    tl.store(out_ptr, tl.load(far) + tl.load(x_ptr).to(tl.int32))
+
+
+@linux_only
+def test_symmetric_memory_is_known() -> None:
+    for text in emu.launch(_read_beyond, 2):
+        assert "SIGSEGV in kernel count_from" in text
+        assert "  x_ptr: ptr<f32> = 0x" in text

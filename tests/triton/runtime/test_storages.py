@@ -8,6 +8,7 @@ import gc
 import mmap
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -203,3 +204,69 @@ def test_symmetric_memory_of_each_pe_is_found(worlds: Any, monkeypatch: pytest.M
 def test_overlapping_storages_become_one() -> None:
     pieces = [Storage(20, 30), Storage(0, 10), Storage(5, 12), Storage(12, 14), Storage(40, 40)]
     assert merged(pieces) == [Storage(0, 12), Storage(12, 14), Storage(20, 30)]
+
+
+MAKERS = {
+    "from_numpy": lambda torch, a: torch.from_numpy(a),
+    "as_tensor": lambda torch, a: torch.as_tensor(a),
+    "asarray": lambda torch, a: torch.asarray(a),
+    "tensor of a view": lambda torch, a: torch.from_numpy(a)[2:].view(torch.int32),
+    "frombuffer": lambda torch, a: torch.frombuffer(a, dtype=torch.float32, offset=8),
+    "from_dlpack": lambda torch, a: torch.from_dlpack(a),
+    "parameter": lambda torch, a: torch.nn.Parameter(torch.from_numpy(a)),
+}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_tensors_of_views_of_arrays_have_the_memory_of_the_array(
+    make: Callable[[Any, Any], Any],
+) -> None:
+    torch = pytest.importorskip("torch")
+    base = np.zeros((20, 5), np.float32)
+    wanted = _all_of(base)
+    tensor = make(torch, base[5:])
+    del base  # the tensor alone keeps it
+    assert find_storage(tensor) == wanted
+    assert find_storage(tensor.detach()) == wanted
+
+
+def test_tensors_of_buffers_have_the_memory_of_the_buffer() -> None:
+    torch = pytest.importorskip("torch")
+    buffer = bytearray(400)
+    wanted = _all_of(np.frombuffer(buffer, np.uint8))
+    assert find_storage(torch.frombuffer(buffer, dtype=torch.float32, offset=40)) == wanted
+    inner = memoryview(buffer)[80:120]
+    assert find_storage(torch.from_numpy(np.frombuffer(inner, np.float32))).end <= wanted.end
+
+
+def test_memory_that_others_lend(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    tensor = torch.zeros(100)
+    wanted = Storage(tensor.data_ptr(), tensor.data_ptr() + 400)
+    assert find_storage(torch.from_dlpack(tensor)) == wanted
+    lent = torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(tensor[25:]))
+    assert find_storage(lent) == Storage(wanted.start + 100, wanted.end)
+    shared = torch.zeros(100).share_memory_()
+    assert find_storage(shared) == Storage(shared.data_ptr(), shared.data_ptr() + 400)
+    (tmp_path / "data").write_bytes(bytes(400))
+    file = torch.from_file(str(tmp_path / "data"), size=100, dtype=torch.float32)
+    assert find_storage(file).end - find_storage(file).start == 400
+    jax = pytest.importorskip("jax")
+    other = torch.from_dlpack(jax.numpy.zeros(100))
+    assert find_storage(other) == Storage(other.data_ptr(), other.data_ptr() + 400)
+
+
+def test_arrays_of_memory_that_torch_lends() -> None:
+    torch = pytest.importorskip("torch")
+    import emu.accelerator
+    from emu.tile.cpu.run import live_blocks
+
+    emu.accelerator.install()
+    try:
+        tensor = torch.zeros(100)
+        wanted = Storage(tensor.data_ptr(), tensor.data_ptr() + 400)
+        if wanted.start in live_blocks.addresses():
+            assert find_storage(np.from_dlpack(tensor[25:])) == wanted
+        assert find_storage(tensor[25:].numpy()) == wanted
+    finally:
+        emu.accelerator.uninstall()

@@ -109,7 +109,16 @@ define ptr @"{symbol}"() {{
 }}
 """
     before = ctypes.addressof(_before())
-    parts = (_DECLARATIONS, crash_text.text(), _chain(before), _enter(), _keep(), _handler(), mine)
+    parts = (
+        _DECLARATIONS,
+        crash_text.text(),
+        _chain(before),
+        _GIVE_UP,
+        _enter(),
+        _keep(),
+        _handler(),
+        mine,
+    )
     return "\n".join(parts)
 
 
@@ -165,6 +174,10 @@ restore:
 end:
   ret i64 %result
 }}
+"""
+
+
+_GIVE_UP = f"""\
 ; Count this thread no more among those that run a kernel; return the status of the launch.
 define internal i64 @give_up(ptr %table, ptr %facts) noinline {{
 {word("launches_address", "facts", call.LAUNCHES)}

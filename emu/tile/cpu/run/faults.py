@@ -118,6 +118,9 @@ def _access(fault: _Fault) -> str:
         verb = "write to" if fault.error & _WRITES else "read of"
     if fault.address is None:
         return "access to an address that no memory can have"
+    if fault.signal == signal.SIGBUS:
+        verb = f"{verb} memory without storage (a file that is shorter, or no room in /dev/shm),"
+        return f"{verb} at address {fault.address:#x}"
     return f"{verb} address {fault.address:#x}"
 
 

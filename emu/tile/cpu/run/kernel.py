@@ -168,6 +168,7 @@ class Kernel:
 
         Raises:
             ProgramAssertionError: A program's assert failed; others may have run or not.
+            ProgramFaultError: A program touched memory that is not there; likewise.
         """
         total = x * y * z
         if threads > 1 and total > 1:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,8 @@ from emu.tile.cpu.run import live_blocks
 
 _FAR = 1 << 40
 """Distance from which on nothing is near."""
+
+_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,8 @@ def find_nearest(address: int, arguments: Mapping[int, str]) -> Block | None:
         address: The address.
         arguments: Names of a launch's arguments, by address.
     """
-    blocks = [*_tensors(arguments), *_zoned(arguments), *_symmetric(arguments)]
+    with _lock:  # one thread at a time looks at what the others do
+        blocks = [*_tensors(arguments), *_zoned(arguments), *_symmetric(arguments)]
     nearest = min(
         blocks,
         key=lambda b: (b.distance(address), -b.rank, b.start - b.end),
@@ -137,7 +141,8 @@ def _rank(argument: str | None, name: str) -> int:
 
 def _reachable() -> Iterator[tuple[str, Any]]:
     unnamed = "a tensor"
-    frames = list(sys._current_frames().values())
+    # Of this thread only: variables of functions that other threads run may change while they are read.
+    frames = [sys._getframe()]
     # Arrays are not objects of the collector; what holds them is.
     for holder in gc.get_objects():
         kind = type(holder)

@@ -11,6 +11,8 @@ import ctypes
 import mmap
 from collections.abc import Iterator
 
+import numpy as np
+
 BEFORE = 64
 """Bytes before the memory: its size, the check word, and the canary."""
 
@@ -119,7 +121,15 @@ no:
 
 def addresses() -> Iterator[int]:
     """Return where the live blocks begin, in no order."""
-    return filter(None, _words[:])
+    words = np.frombuffer(_memory, np.uint64)
+    return iter(words[words != 0].tolist())
+
+
+def find_containing(address: int) -> tuple[int, int] | None:
+    """Return the live block that an address is in: its first address, and the one behind it."""
+    start = max((a for a in addresses() if a <= address), default=0)
+    size = size_at(start) if start else None
+    return None if size is None or address >= start + size else (start, start + size)
 
 
 def size_at(address: int) -> int | None:
