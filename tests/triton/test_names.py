@@ -62,6 +62,7 @@ HERE = {
     "profiler": "activate deactivate finalize scope start",
     "_utils": "canonicalize_dtype find_paths_if get_iterable_path is_power_of_two validate_block_shape",
     "_internal_testing": "is_cuda is_hip is_interpreter",
+    "backends.nvidia.compiler": "min_dot_size",
     "_C.libtriton": "getenv getenv_bool nvidia native_specialize_impl",
 }
 """Names by module, those of ``triton`` itself under an empty one."""
@@ -86,8 +87,6 @@ ABSENT = (
     "_C.libtriton.passes",
     "backends.amd",
     "backends.amd.compiler",
-    "backends.nvidia",
-    "backends.nvidia.compiler",
     "backends.nvidia.driver",
     "compiler.code_generator",
     "experimental.gluon",

@@ -264,7 +264,7 @@ def test_a_launch_without_a_main_guard_is_named(tmp_path: Path) -> None:
     )
     assert done.returncode != 0
     assert (
-        '`if __name__ == "__main__":`' in done.stderr.splitlines()[-3]
+        '`if __name__ == "__main__":`' in done.stderr.splitlines()[-2]
     )  # not in the PE's words only
 
 

@@ -350,18 +350,19 @@ def test_constants_have_types(interpret):
 def shows_pointers(x_ptr, y_ptr, n):
     i = tl.arange(0, 4)
     print(repr(x_ptr), repr(x_ptr + i * n), repr(y_ptr - 1), sep="\n")
-    print(repr(tl.where(i > 1, x_ptr + i, y_ptr + i))[:36])
+    print(repr(tl.where(i > 1, x_ptr + i, y_ptr + i)))
 
 
 def test_pointers_are_shown_by_argument_and_offset(capsys):
     x, y = np.zeros(8, np.float32), np.zeros((4, 4), np.int16)
     shows_pointers[(1,)](x, y.view(np.float32), 2)
-    assert capsys.readouterr().out.splitlines() == [
+    *of_one, mixed = capsys.readouterr().out.splitlines()
+    assert of_one == [
         "tensor(pointer<fp32>[], x_ptr + 0)",
         "tensor(pointer<fp32>[4], x_ptr + [0 2 4 6])",
         "tensor(pointer<fp32>[], y_ptr + -1)",
-        "tensor(pointer<fp32>[4], " + str([y.ctypes.data])[:11],
     ]
+    assert mixed.startswith(f"tensor(pointer<fp32>[4], [{y.ctypes.data} ")
 
 
 @triton.jit(interpret=True)

@@ -19,6 +19,8 @@ from emu.tile.cpu.run import live_blocks
 
 _FAR = 1 << 40
 """Distance from which on nothing is near."""
+_NULL_PAGES = 1 << 16
+"""Addresses below were reached from a null pointer: no system maps them, and no tensor is meant."""
 
 _lock = threading.Lock()
 
@@ -64,6 +66,8 @@ def find_nearest(address: int, arguments: Mapping[int, str]) -> Block | None:
         address: The address.
         arguments: Names of a launch's arguments, by address.
     """
+    if address < _NULL_PAGES:
+        return None
     with _lock:  # one thread at a time looks at what the others do
         blocks = [*_tensors(arguments), *_zoned(arguments), *_symmetric(arguments)]
     nearest = min(
