@@ -28,9 +28,9 @@ from emu.accelerator import (
     dtensor,
     generator,
     handlers,
-    layer_norm,
     legacy_types,
     modules,
+    narrow_floats,
     patches,
     poison,
     products,
@@ -71,7 +71,7 @@ def set_up() -> None:
     autocast.install()
     batch_norm.install()
     products.install()
-    layer_norm.install()
+    narrow_floats.install()
     custom_operators.install()
     dlpack.install()
     profiling.install()

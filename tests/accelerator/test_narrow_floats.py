@@ -1,4 +1,4 @@
-"""Layer norm of 16-bit inputs, backward."""
+"""Layer norm of 16-bit inputs, backward; softmax, forward."""
 
 from __future__ import annotations
 
@@ -38,3 +38,26 @@ def gradients():
 
 def test_layer_norm_of_16_bits_adds_in_fp32() -> None:
     check_on_devices(gradients)
+
+
+def softmaxes():
+    torch.manual_seed(0)
+    for device in ("cuda", "cpu"):
+        for dtype in (torch.float16, torch.bfloat16):
+            for shape, axis in (((64, 1000), -1), ((300, 64), 0), ((8, 16, 33), 1), ((5, 0), 1)):
+                x = torch.randn(*shape).to(device, dtype)
+                for function in (torch.softmax, torch.log_softmax):
+                    got = function(x, axis)
+                    assert (got.dtype, got.device) == (dtype, x.device)
+                    exact = function(x.double(), axis).to(dtype)
+                    differ = (got != exact).sum().item()
+                    assert differ <= 0.002 * x.numel()  # fp32 may be next to a tie
+        x = torch.tensor([[1.0, float("-inf"), 2.0], [float("nan"), 0.0, 0.0]], device=device)
+        got = torch.log_softmax(x.half(), 1)
+        assert got[0, 1] == float("-inf")
+        assert got[1].isnan().all()
+        assert torch.softmax(x, 1, dtype=torch.float64).dtype == torch.float64
+
+
+def test_softmax_of_16_bits_is_rounded_once() -> None:
+    check_on_devices(softmaxes)

@@ -1,4 +1,8 @@
-"""Layer norm of 16-bit inputs: torch keeps its statistics, and adds its gradients, in 16 bits on the CPU and in fp32 on CUDA."""
+"""Layer norm and softmax of 16-bit inputs: CUDA computes them in fp32 and rounds once.
+
+On the CPU torch keeps the statistics of a layer norm, and adds its gradients, in 16 bits, and one in ten results of
+``log_softmax`` is not what fp32 rounds to.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +17,23 @@ from emu.accelerator.annotations import Tensor
 from emu.accelerator.patches import record
 
 _NARROW = (torch.float16, torch.bfloat16)
-_NAMES = ("native_layer_norm", "native_layer_norm_backward")
+_NAMES = ("native_layer_norm", "native_layer_norm_backward", "_softmax", "_log_softmax")
 
 
 def install() -> None:
     """Replace the operators' kernels for host memory, where emulated tensors lie; a torch that hides its own keeps them."""
     try:
-        forward, backward = (_kernel_of_torch(name) for name in _NAMES)
+        forward, backward, *softmaxes = (_kernel_of_torch(name) for name in _NAMES)
     except (AttributeError, RuntimeError):
         return
     library = torch.library.Library("aten", "IMPL", "CPU")  # the kernels end with it
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns that its own are replaced
-        for name, made in zip(_NAMES, (_forward(forward), _backward(backward)), strict=True):
+        kernels = (_forward(forward), _backward(backward), *map(_softmax, softmaxes))
+        for name, made in zip(_NAMES, kernels, strict=True):
             library.impl(name, made)
-    record("torch.ops.aten.native_layer_norm*", "torch has 16 bits on the CPU", library._destroy)
+    what = "torch.ops.aten.native_layer_norm*, _softmax, _log_softmax"
+    record(what, "torch has 16 bits on the CPU", library._destroy)
 
 
 def _kernel_of_torch(name: str) -> Callable[..., Any]:
@@ -70,3 +76,13 @@ def _backward(run: Callable[..., Any]) -> Callable[..., Any]:
         )
 
     return backward
+
+
+def _softmax(run: Callable[..., Any]) -> Callable[..., Any]:
+    def softmax(given: Tensor, axis: int, to_float: bool) -> Any:
+        if given.dtype not in _NARROW:
+            return run(given, axis, to_float)
+        result = run(given.float(), axis, False)
+        return result if to_float else result.to(given.dtype)
+
+    return softmax
