@@ -17,6 +17,12 @@ from emu.triton.formats import FORMATS
 _DEF = re.compile(r"^[ \t]*def\s+\w+\s*[\[(]")
 _EMPTY = inspect.Parameter.empty
 _PLAIN = (bool, int, float, str, bytes, type(None))
+_PURE_MODULES = (
+    "builtins",
+    "copy",
+    "emu.triton",
+    "math",
+)  # what their functions return depends on their arguments alone
 
 # Spellings of dtypes by the other names that annotations have for them.
 _CANONICAL = {
@@ -330,7 +336,12 @@ class JITCallable:
                 digest.update(f"{name}{chain}={text}".encode())
                 if not chain and value is not None:
                     self.used_global_vals[name, id(space)] = (value, space)
+            else:
+                self._check_reference(".".join((name, *chain)), value)
         return digest.hexdigest()
+
+    def _check_reference(self, name: str, value: object) -> None:
+        """Check what is part of no key. A kernel may use it; whether it can, the compiler says."""
 
     def _use_globals_of(self, called: JITCallable) -> None:
         """Add the globals that became part of a function that this one calls.
@@ -373,6 +384,23 @@ class _Cells(Mapping[str, object]):
 
 class ConstexprFunction(JITCallable):
     """A Python function that runs while a kernel is compiled."""
+
+    def _check_reference(self, name: str, value: object) -> None:
+        """Check that a kernel kept on disk cannot hold what another function returned when it was compiled.
+
+        Raises:
+            RuntimeError: The value is a function whose source is part of no key.
+        """
+        if not callable(value) or isinstance(value, type) or plain_value(value) is not value:
+            return
+        home = str(getattr(value, "__module__", ""))
+        if home.startswith(_PURE_MODULES) or self.fn.__module__.startswith("emu."):
+            return
+        raise RuntimeError(
+            f"Unsupported function referenced: {name}, by the constexpr function {self.__qualname__}: kernels that are kept "
+            f"on disk would not notice that it returns something else; decorate it with @triton.constexpr_function, or pass what "
+            f"it returns to the kernel"
+        )
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else BoundMethod(self, instance)

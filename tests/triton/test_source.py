@@ -5,6 +5,7 @@ import functools
 import importlib.util
 import inspect
 import linecache
+import math
 import sys
 
 import pytest
@@ -218,3 +219,45 @@ def test_inspect_sees_the_parameters_of_a_call():
         ]
     assert inspect.signature(functools.wraps(kernel)(lambda: None)) == inspect.signature(kernel)
     assert "fn" in inspect.signature(type(kernel)).parameters
+
+
+def tuned_elsewhere():
+    return 4
+
+
+@triton.constexpr_function
+def asks_python():
+    return tuned_elsewhere() * max(1, 2)
+
+
+@triton.constexpr_function
+def asks_a_module():
+    return inspect.getmodulename("kernel.py")
+
+
+@triton.jit
+def calls_what_asks(x_ptr):
+    tl.store(x_ptr, asks_python())
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (asks_python, "tuned_elsewhere"),
+        (asks_a_module, r"inspect\.getmodulename"),
+        (calls_what_asks, "tuned_elsewhere"),
+    ],
+)
+def test_what_plain_functions_return_cannot_become_part_of_a_kept_kernel(function, name):
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=rf"Unsupported function referenced: {name}, by the"):
+            _ = function.cache_key
+
+
+def test_constexpr_functions_may_use_python_s_own_functions():
+    @triton.constexpr_function
+    def bits(n):
+        return math.ceil(math.log2(max(n, 2))) + len([n])
+
+    assert bits.cache_key
+    assert bits(9) == 5

@@ -133,7 +133,7 @@ class Autotuner(KernelInterface[Any]):
         do_bench: Callable[..., Any] | None = None,
         cache_results: bool = False,
     ) -> None:
-        self.fn = checks.check_kernel("fn", fn)
+        self.fn = checks.check_kernel("fn", fn, has_names=False)
         self.arg_names = checks.as_names("arg_names", arg_names)
         self.configs = _checked_configs(configs)
         self.keys = self._key_names(key)
@@ -538,7 +538,7 @@ class Heuristics(KernelInterface[Any]):
         arg_names: Sequence[str],
         values: Mapping[str, Callable[[Arguments], object]],
     ) -> None:
-        self.fn = checks.check_kernel("fn", fn)
+        self.fn = checks.check_kernel("fn", fn, has_names=False)
         self.arg_names = checks.as_names("arg_names", arg_names)
         self.values = checks.as_mapping("values", values)
         for name, compute in self.values.items():

@@ -90,13 +90,19 @@ def as_integer(what: str, value: SupportsIndex, least: int | None = None) -> int
     return number
 
 
-def check_kernel(what: str, value: object) -> Any:
+def check_kernel(what: str, value: object, has_names: bool = True) -> Any:
     """Check that a value can be launched, so that a decorator may add to it, and return it.
+
+    Args:
+        what: Name of the argument.
+        value: The kernel, or an object of another tuner.
+        has_names: Whether it must know the names of its parameters.
 
     Raises:
         TypeError: It is no kernel.
     """
-    if not hasattr(value, "arg_names") or not callable(getattr(value, "run", None)):
+    needed = ("fn", "arg_names") if has_names else ("fn",)
+    if not callable(getattr(value, "run", None)) or not all(hasattr(value, n) for n in needed):
         given = shown(value, with_type=True)
         raise TypeError(f"{what} must be decorated with @triton.jit, but got {given}")
     return value

@@ -264,3 +264,20 @@ def test_what_a_configuration_gives_must_not_be_given_once_it_is_chosen():
     for twice in ("BLOCK", "num_warps"):
         with pytest.raises(ValueError, match=f"must not be given .* but got {twice}"):
             fills[(1,)](x, 3, **{twice: 8})
+
+
+def test_an_autotuner_takes_objects_of_other_tuners() -> None:
+    """Only what launches is asked for: a ``run`` of their own, and parameters that the caller names."""
+
+    class Other:
+        fn = staticmethod(lambda x: x)
+
+        def run(self, *args: object, **kwargs: object) -> object:
+            return args, kwargs["BLOCK"]
+
+    tuner = triton.runtime.Autotuner(
+        Other(), ["x"], [triton.Config({"BLOCK": 4})], [], None, None, None, None
+    )
+    assert tuner.run(7, grid=(1,), warmup=False) == ((7,), 4)
+    with pytest.raises(TypeError, match=r"fn must be decorated with @triton\.jit"):
+        triton.autotune([triton.Config({"BLOCK": 4})], [])(Other())
