@@ -35,6 +35,7 @@ from emu.tile.cpu.emit.point_reader import (
     moved_to,
     run_axis,
 )
+from emu.tile.cpu.emit.row_prefetches import RowPrefetches
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.plan.analysis import Bound, Step, is_view, vector_axis
 from emu.tile.cpu.plan.reuse import may_take_over
@@ -61,6 +62,7 @@ class GroupEmitter:
         self._reductions: list[Reduction] = []
         self._failed: dict[Operation, IrPointer] = {}
         self._copies: dict[Operation, tuple[Register, Memory]] = {}
+        self._prefetches = RowPrefetches(frame, group)
 
     def emit(self) -> None:
         """Emit the loop, in two versions if it has assumptions."""
@@ -361,6 +363,7 @@ class GroupEmitter:
             else:  # in program order, so that a long chain is no deep recursion
                 reader.read_short(operation.result, point)
         function.location = before
+        self._prefetches.at(reader, point, count)
         for value in self._group.materialized:
             register = reader.read(value, point)
             reader.store_to(self._frame.memories[value], point, element_of(value.type), register)

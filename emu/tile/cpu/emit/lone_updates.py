@@ -15,6 +15,7 @@ from llvmlite import ir
 
 from emu.tile import ops
 from emu.tile.cpu import call
+from emu.tile.cpu.emit import memory
 from emu.tile.cpu.emit.assumptions import Assumptions
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.loop_nest import BLOCK, RUN, Hook, LoopNest
@@ -30,9 +31,6 @@ from emu.tile.types import Pointer, Tile, element_of
 
 _FEWEST = 64
 """Elements of a tile for which it pays to find out whether the thread is alone: two locked instructions."""
-
-_LINE = 64
-"""Bytes that a prefetch brings."""
 
 _ORDER = "seq_cst"
 
@@ -239,13 +237,8 @@ def emit_prefetches(frame: Frame, operation: Operation) -> Hook | None:
         builder, (here,) = reader.builders[-1], point
         for start, size in starts:
             place = builder.add(start, builder.mul(here.start, r.number(r.I64, size)))
-            for ahead in range(extent * size, (extent + BLOCK) * size, _LINE):
-                address = builder.add(place, r.number(r.I64, ahead))
-                kinds = (ir.PointerType(), r.I32, r.I32, r.I32)
-                function = r.declare(builder, "llvm.prefetch.p0", ir.VoidType(), kinds)
-                read_, keep, data = (r.number(r.I32, n) for n in (0, 3, 1))
-                pointer = builder.inttoptr(address, ir.PointerType())
-                builder.call(function, [pointer, read_, keep, data])
+            for ahead in range(extent * size, (extent + BLOCK) * size, memory.LINE):
+                memory.prefetch(builder, builder.add(place, r.number(r.I64, ahead)))
 
     return prefetch
 

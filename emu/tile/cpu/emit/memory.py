@@ -19,7 +19,9 @@ from emu.tile.types import ScalarType
 Stride: TypeAlias = int | Register
 """Known to the compiler, or a scalar register (i64)."""
 
-_LINE = 64
+LINE = 64
+"""Bytes of a cache line: what a prefetch brings."""
+
 _POINTER = ir.PointerType()
 
 
@@ -68,7 +70,7 @@ class Scratch:
 
     def take(self, count: int) -> tuple[int, int]:
         """Allocate ``count`` bytes; return the offset and the bytes reserved."""
-        count = -(-count // _LINE) * _LINE
+        count = -(-count // LINE) * LINE
         fitting = [place for place in self._free if place[1] >= count]
         if fitting:
             place = min(fitting, key=lambda p: p[1])
@@ -221,3 +223,11 @@ def store_one(
         return
     pointer = builder.inttoptr(address, _POINTER)
     builder.store(r.to_memory(builder, element, value), pointer).align = element.bytes
+
+
+def prefetch(builder: ir.IRBuilder, address: Register) -> None:
+    """Bring the cache line of an address (i64) near, if there is memory: it never faults."""
+    kinds = (_POINTER, r.I32, r.I32, r.I32)
+    function = r.declare(builder, "llvm.prefetch.p0", ir.VoidType(), kinds)
+    to_read, keep, data = (r.number(r.I32, n) for n in (0, 3, 1))
+    builder.call(function, [builder.inttoptr(address, _POINTER), to_read, keep, data])
