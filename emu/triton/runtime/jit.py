@@ -489,16 +489,52 @@ def jit(fn: Callable[..., T]) -> JITFunction[T]: ...
 
 
 @overload
-def jit(fn: None = None, **settings: object) -> Callable[[Callable[..., T]], JITFunction[T]]: ...
+def jit(
+    fn: None = None,
+    *,
+    version: object = None,
+    do_not_specialize: Sequence[int | str] | None = None,
+    do_not_specialize_on_alignment: Sequence[int | str] | None = None,
+    debug: bool | None = None,
+    noinline: bool | None = None,
+    repr: Callable[..., str] | None = None,
+    launch_metadata: Callable[..., object] | None = None,
+    interpret: bool | None = None,
+    check: str | bool | None = None,
+) -> Callable[[Callable[..., T]], JITFunction[T]]: ...
 
 
-def jit(fn: Any = None, **settings: Any) -> Any:
+def jit(
+    fn: Any = None,
+    *,
+    version: Any = None,
+    do_not_specialize: Any = None,
+    do_not_specialize_on_alignment: Any = None,
+    debug: Any = None,
+    noinline: Any = None,
+    repr: Any = None,
+    launch_metadata: Any = None,
+    interpret: Any = None,
+    check: Any = None,
+) -> Any:
     """Make a function a kernel, or one that kernels call; see :class:`JITFunction`.
 
     Args:
         fn: The function; None to get a decorator.
-        **settings: Further arguments of :class:`JITFunction`.
+        version, do_not_specialize, do_not_specialize_on_alignment, debug, noinline, repr, launch_metadata, interpret, check:
+            As of :class:`JITFunction`. Programs look in this signature for what there is.
     """
+    settings = {
+        "version": version,
+        "do_not_specialize": do_not_specialize,
+        "do_not_specialize_on_alignment": do_not_specialize_on_alignment,
+        "debug": debug,
+        "noinline": noinline,
+        "repr": repr,
+        "launch_metadata": launch_metadata,
+        "interpret": interpret,
+        "check": check,
+    }
     if fn is None:
         return functools.partial(jit, **settings)
     if isinstance(fn, JITCallable):
@@ -507,15 +543,6 @@ def jit(fn: Any = None, **settings: Any) -> Any:
         raise TypeError(f"fn must be a function written with def, but got {type(fn).__name__}")
     return JITFunction(fn, **settings)
 
-
-def _signature_of_jit() -> inspect.Signature:
-    """Return the signature that names the settings: programs look there for what :func:`jit` takes."""
-    fn, *settings = inspect.signature(JITFunction).parameters.values()
-    named = [setting.replace(kind=setting.KEYWORD_ONLY) for setting in settings]
-    return inspect.Signature([fn.replace(default=None), *named])
-
-
-jit.__dict__["__signature__"] = _signature_of_jit()
 
 __all__ = [
     "ConstexprFunction",
