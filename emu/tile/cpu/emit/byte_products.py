@@ -228,12 +228,10 @@ def _sum_rows(
     """Emit 128 times the sum of each row of A."""
     m, k = extents
     chunk = min(CHUNK, k & -k) if isinstance(k, int) else CHUNK
-    if chunk % 32 or not (chunk == 32 or has_feature("avx512vnni")):
-        _sum_rows_of_words(frame, source, stride, target, (m, k, chunk))
-        return
-    words = ir.VectorType(r.I32, chunk // 4)
-    name = f"llvm.x86.avx512.vpdpbusd.{8 * chunk}"
-    bias = r.number(ir.VectorType(r.BYTE, chunk), _BIAS)
+    by_fours = chunk % 32 == 0 and (chunk == 32 or has_feature("avx512vnni"))
+    words = ir.VectorType(r.I32, chunk // 4 if by_fours else chunk)
+    loaded = words if by_fours else ir.VectorType(r.BYTE, chunk)
+    add, factor = (_add_fours, 1) if by_fours else (_add_bytes, _BIAS)
 
     def of_row(row: Register) -> None:
         at = move(frame, source, row, stride)
@@ -242,17 +240,27 @@ def _sum_rows(
 
         def of_chunk(index: Register) -> None:
             builder = frame.builder
-            value = builder.load(move(frame, at, index, chunk), typ=words)
+            value = builder.load(move(frame, at, index, chunk), typ=loaded)
             value.align = 1
-            function = r.declare(builder, name, words, [words] * 3)
-            before = builder.load(total, typ=words)
-            unsigned = builder.bitcast(bias, words)
-            builder.store(builder.call(function, [before, unsigned, value]), total)
+            builder.store(add(builder, builder.load(total, typ=words), value), total)
 
         counted(frame, _divided(frame, k, chunk), of_chunk)
-        _store_sum(frame, total, words, move(frame, target, row, 4), 1)
+        _store_sum(frame, total, words, move(frame, target, row, 4), factor)
 
     counted(frame, m, of_row)
+
+
+def _add_fours(builder: ir.IRBuilder, before: Register, words: Register) -> Register:
+    """Emit words plus 128 times the bytes of others, four to a word."""
+    type_ = words.type
+    bias = builder.bitcast(r.number(ir.VectorType(r.BYTE, 4 * type_.count), _BIAS), type_)
+    name = f"llvm.x86.avx512.vpdpbusd.{32 * type_.count}"
+    function = r.declare(builder, name, type_, [type_] * 3)
+    return builder.call(function, [before, bias, words])
+
+
+def _add_bytes(builder: ir.IRBuilder, before: Register, bytes_: Register) -> Register:
+    return builder.add(before, builder.sext(bytes_, before.type))
 
 
 def _store_sum(
@@ -264,34 +272,6 @@ def _store_sum(
     reduced = r.declare(builder, name, r.I32, [words])
     whole = builder.call(reduced, [builder.load(total, typ=words)])
     builder.store(builder.mul(whole, r.number(r.I32, factor)), place).align = 4
-
-
-def _sum_rows_of_words(
-    frame: Frame,
-    source: IrPointer,
-    stride: Stride,
-    target: IrPointer,
-    extents: tuple[int, Stride, int],
-) -> None:
-    m, k, chunk = extents
-    bytes_, words = ir.VectorType(r.BYTE, chunk), ir.VectorType(r.I32, chunk)
-
-    def of_row(row: Register) -> None:
-        at = move(frame, source, row, stride)
-        total = frame.variable(words)
-        frame.builder.store(r.number(words, 0), total)
-
-        def of_chunk(index: Register) -> None:
-            builder = frame.builder
-            value = builder.load(move(frame, at, index, chunk), typ=bytes_)
-            value.align = 1
-            before = builder.load(total, typ=words)
-            builder.store(builder.add(before, builder.sext(value, words)), total)
-
-        counted(frame, _divided(frame, k, chunk), of_chunk)
-        _store_sum(frame, total, words, move(frame, target, row, 4), _BIAS)
-
-    counted(frame, m, of_row)
 
 
 class _WordProduct(Product):

@@ -6,7 +6,13 @@ See ``double_arcs`` and ``double_steps`` for more. The other functions of f64 ar
 from __future__ import annotations
 
 from emu.tile.cpu.numeric.mathematics.library import call
-from emu.tile.cpu.numeric.mathematics.shared import ROUND_64, nearest_64, outlined, unlikely
+from emu.tile.cpu.numeric.mathematics.shared import (
+    ROUND_64,
+    nearest_64,
+    outlined,
+    unlikely,
+    without_multiple,
+)
 from emu.tile.cpu.numeric.vector_builder import DOUBLE, I64, VectorBuilder
 from emu.tile.llvm import Register
 
@@ -284,16 +290,8 @@ def _sine(lanes: VectorBuilder, x: Register, quarter: int) -> Register:
     """Return sin(x + quarter * pi / 2)."""
     build = lanes.builder
     number, turns = nearest_64(lanes, x, _TWO_BY_PI)
-    # The first product leaves an exact rest. Near multiples of pi / 2 the second takes nearly all of that, so that what
-    # is lost by rounding it, and by the sum, counts.
-    r = lanes.fma(number, lanes.f64(-_HALF_PI[0]), x)
-    product = build.fmul(number, lanes.f64(-_HALF_PI[1]))
-    low = lanes.fma(number, lanes.f64(-_HALF_PI[1]), build.fneg(product))
-    high = build.fadd(r, product)
-    moved = build.fsub(high, r)
-    low = build.fadd(low, build.fsub(r, build.fsub(high, moved)))
-    low = build.fadd(low, build.fsub(product, moved))
-    low = lanes.fma(number, lanes.f64(-_HALF_PI[2]), low)
+    parts = [lanes.f64(-part) for part in _HALF_PI]
+    high, low = without_multiple(lanes, x, number, parts)
     square = build.fmul(high, high)
     half = build.fmul(square, lanes.f64(0.5))
     # sin(high + low) = high + (high**3 SIN + low (1 - high**2 / 2))

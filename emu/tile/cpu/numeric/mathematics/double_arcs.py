@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from emu.tile.cpu.numeric.mathematics.shared import outlined
-from emu.tile.cpu.numeric.vector_builder import I64, VectorBuilder, intrinsic
+import functools
+
+from emu.tile.cpu.numeric.mathematics.shared import angle, outlined
+from emu.tile.cpu.numeric.vector_builder import VectorBuilder, intrinsic
 from emu.tile.llvm import Register
 
 _HALF_PI = (1.5707963267948966, 6.123233995736766e-17)
@@ -123,22 +125,9 @@ def atan2(lanes: VectorBuilder, y: Register, x: Register) -> Register:
     """Angle of the point (x, y), with the special cases of C."""
 
     def body(inner: VectorBuilder, y: Register, x: Register) -> Register:
-        build = inner.builder
-        height, width = inner.abs(y), inner.abs(x)
-        steep = build.fcmp_ordered(">", height, width)
-        top = build.select(steep, width, height)
-        bottom = build.select(steep, height, width)
-        ratio = build.fdiv(top, bottom)
-        # 0 / 0 is no angle, inf / inf is the diagonal
-        same = build.fcmp_ordered("==", top, bottom)
-        ratio = build.select(same, inner.f64(1.0), ratio)
-        zero = build.fcmp_ordered("==", top, inner.f64(0.0))
-        value = _near(inner, build.select(zero, top, ratio))
-        value = build.select(steep, _from(inner, _HALF_PI, value), value)
-        left = build.icmp_signed("<", inner.cast(x, I64), inner.i64(0))
-        value = build.select(left, _from(inner, _PI, value), value)
-        value = inner.copysign(value, y)
-        unordered = build.fcmp_unordered("uno", x, y)
-        return build.select(unordered, build.fadd(x, y), value)
+        def less(quarters: int, value: Register) -> Register:
+            return _from(inner, _HALF_PI if quarters == 1 else _PI, value)
+
+        return angle(inner, y, x, functools.partial(_near, inner), less)
 
     return outlined(lanes, "atan2.f64", body, (y, x))

@@ -226,3 +226,56 @@ def power_64(lanes: VectorBuilder, exponent: Register) -> Register:
     build = lanes.builder
     bits = build.add(build.shl(exponent, lanes.i64(52)), lanes.i64(0x3FF0000000000000))
     return lanes.cast(bits, DOUBLE)
+
+
+def without_multiple(
+    lanes: VectorBuilder, x: Register, count: Register, parts: Sequence[Register]
+) -> tuple[Register, Register]:
+    """Return x plus ``count`` times a constant of three parts, as a sum of two registers.
+
+    The first product leaves an exact rest. Near multiples of the constant the second takes nearly all of that, so that
+    what is lost by rounding it, and by the sum, counts.
+    """
+    build = lanes.builder
+    rest = lanes.fma(count, parts[0], x)
+    product = build.fmul(count, parts[1])
+    low = lanes.fma(count, parts[1], build.fneg(product))
+    high = build.fadd(rest, product)
+    moved = build.fsub(high, rest)
+    low = build.fadd(low, build.fsub(rest, build.fsub(high, moved)))
+    low = build.fadd(low, build.fsub(product, moved))
+    return high, lanes.fma(count, parts[2], low)
+
+
+def angle(
+    lanes: VectorBuilder,
+    y: Register,
+    x: Register,
+    arc: Callable[[Register], Register],
+    less: Callable[[int, Register], Register],
+) -> Register:
+    """Return the angle of the points (x, y) of f64, with the special cases of C.
+
+    Args:
+        lanes: Where code is appended.
+        y, x: The coordinates.
+        arc: Emits the arc tangent of 0 to 1.
+        less: Emits a number of quarter turns less an angle.
+    """
+    build = lanes.builder
+    height, width = lanes.abs(y), lanes.abs(x)
+    steep = build.fcmp_ordered(">", height, width)
+    top = build.select(steep, width, height)
+    bottom = build.select(steep, height, width)
+    ratio = build.fdiv(top, bottom)
+    # 0 / 0 is no angle, inf / inf is the diagonal
+    same = build.fcmp_ordered("==", top, bottom)
+    ratio = build.select(same, lanes.f64(1.0), ratio)
+    zero = build.fcmp_ordered("==", top, lanes.f64(0.0))
+    value = arc(build.select(zero, top, ratio))
+    value = build.select(steep, less(1, value), value)
+    left = build.icmp_signed("<", lanes.cast(x, I64), lanes.i64(0))
+    value = build.select(left, less(2, value), value)
+    value = lanes.copysign(value, y)
+    unordered = build.fcmp_unordered("uno", x, y)
+    return build.select(unordered, build.fadd(x, y), value)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 
 from emu.tile.cpu.numeric.mathematics.shared import (
+    angle,
     in_double,
     nearest_32,
     outlined,
     unlikely,
+    without_multiple,
 )
 from emu.tile.cpu.numeric.vector_builder import DOUBLE, FLOAT, I32, I64, VectorBuilder, intrinsic
-from emu.tile.cpu.numeric.vector_builder import number as constant
 from emu.tile.llvm import Register
 
 _TWO_BY_PI = 0.6366197723675814
@@ -239,14 +241,8 @@ def _tangent(lanes: VectorBuilder, r: Register, quarters: Register) -> Register:
 def _tan_small(lanes: VectorBuilder, x: Register) -> Register:
     build = lanes.builder
     nearest, turns = nearest_32(lanes, x, _TWO_BY_PI)
-    exact = lanes.fma(nearest, lanes.f32(-_HALF_PI_32[0]), x)
-    product = build.fmul(nearest, lanes.f32(-_HALF_PI_32[1]))
-    lost = lanes.fma(nearest, lanes.f32(-_HALF_PI_32[1]), build.fneg(product))
-    r = build.fadd(exact, product)
-    moved = build.fsub(r, exact)
-    lost = build.fadd(lost, build.fsub(exact, build.fsub(r, moved)))
-    lost = build.fadd(lost, build.fsub(product, moved))
-    lost = lanes.fma(nearest, lanes.f32(-_HALF_PI_32[2]), lost)
+    parts = [lanes.f32(-part) for part in _HALF_PI_32]
+    r, lost = without_multiple(lanes, x, nearest, parts)
     square = build.fmul(r, r)
     cube = build.fmul(square, r)
     # tan(r + lost) = r + (r**3 TAN + lost (1 + r**2)), more or less
@@ -333,23 +329,9 @@ def atan2(lanes: VectorBuilder, y: Register, x: Register) -> Register:
     """Angle of the point (x, y), with the special cases of C."""
 
     def body(inner: VectorBuilder, y: Register, x: Register) -> Register:
-        build = inner.builder
-        height, width = inner.abs(y), inner.abs(x)
-        steep = build.fcmp_ordered(">", height, width)
-        top = build.select(steep, width, height)
-        bottom = build.select(steep, height, width)
-        ratio = build.fdiv(top, bottom)
-        # 0 / 0 is no angle, inf / inf is the diagonal
-        same = build.fcmp_ordered("==", top, bottom)
-        ratio = build.select(same, inner.f64(1.0), ratio)
-        zero = build.fcmp_ordered("==", top, inner.f64(0.0))
-        ratio = build.select(zero, top, ratio)
-        value = _polynomial_atan(inner, ratio)
-        value = build.select(steep, build.fsub(inner.f64(_HALF_PI), value), value)
-        left = build.icmp_signed("<", inner.cast(x, I64), constant(inner.type(I64), 0))
-        value = build.select(left, build.fsub(inner.f64(_PI), value), value)
-        value = inner.copysign(value, y)
-        unordered = build.fcmp_unordered("uno", x, y)
-        return build.select(unordered, build.fadd(x, y), value)
+        def less(quarters: int, value: Register) -> Register:
+            return inner.builder.fsub(inner.f64(_HALF_PI if quarters == 1 else _PI), value)
+
+        return angle(inner, y, x, functools.partial(_polynomial_atan, inner), less)
 
     return in_double(lanes, "atan2", body, (y, x))
