@@ -87,7 +87,10 @@ def check_schedule(schedule: object, seed: object) -> None:
 
 
 def new_scope(
-    schedule: Schedule | None = None, seed: int | None = None, allow_mixed_add: bool | None = None
+    schedule: Schedule | None = None,
+    seed: int | None = None,
+    allow_mixed_add: bool | None = None,
+    is_kernel: bool = False,
 ) -> Scope:
     """Return a scope; what is None comes from :func:`set_schedule` and :func:`set_options`."""
     settings = CONTEXT.settings
@@ -96,11 +99,11 @@ def new_scope(
     mixed = settings.allow_mixed_add if allow_mixed_add is None else allow_mixed_add
     check_schedule(schedule, seed)
     if schedule == "program":
-        return Scope(None, mixed)
+        return Scope(None, mixed, is_kernel)
     world = find_world()
     my_pe = 0 if world is None else world.my_pe
     # One seed must give every PE an order of its own: orders that agree would hide races.
-    return Scope(random.Random(int(seed) * 65_537 + my_pe), mixed)
+    return Scope(random.Random(int(seed) * 65_537 + my_pe), mixed, is_kernel)
 
 
 class Restore:
@@ -132,8 +135,9 @@ def set_schedule(schedule: Schedule, seed: int = 0) -> Restore:
     before = (settings.schedule, settings.seed, graph.scope, graph.scope.rng)
 
     def apply(name: Schedule, number: int, on: Scope, rng: random.Random | None) -> None:
+        graph.flush()
         settings.schedule, settings.seed, on.rng = name, number, rng
-        graph.idle = graph.pending == 0 and graph.scope.rng is None
+        graph.update()
 
     apply(schedule, seed, graph.scope, scope.rng)
     return Restore(lambda: apply(*before))

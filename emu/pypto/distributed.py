@@ -90,8 +90,11 @@ def shmem_put(
         )
     tile = vec_tile(shape, "shmem_put", "src")
     deps = None if pred is None else _check_pred(pred, src)
+    graph = CONTEXT.graph
+    if src.buffer.batch == graph.batch_number:
+        graph.flush()
     put, data, array = memory.group.put, memory.data, src.array
-    if CONTEXT.graph.idle and not widen:
+    if graph.idle and not widen:
         # The common case at once: nothing is pending, so nothing is waited for.
         for start, where in tile_starts(src.valid_shape, tile):
             put(data, array[where], pe, offsets=tuple(map(int.__add__, low, start)), op=put_op)

@@ -29,16 +29,14 @@ class DataType(enum.Enum):
     DT_FP32 = BY_NAME["float32"].numpy
     DT_FP64 = BY_NAME["float64"].numpy
 
-    @property
-    def np_dtype(self) -> np.dtype[Any]:
-        """The NumPy dtype."""
-        dtype: np.dtype[Any] = self.value
-        return dtype
+    # Of the object: the hash of an enum is a function in Python, and each op looks a data type up.
+    __hash__ = object.__hash__
 
-    @property
-    def itemsize(self) -> int:
+    def __init__(self, np_dtype: np.dtype[Any]) -> None:
+        self.np_dtype = np_dtype
+        """The NumPy dtype."""
+        self.itemsize: int = np_dtype.itemsize
         """Size of an element in bytes."""
-        return self.np_dtype.itemsize
 
     def __repr__(self) -> str:
         return self.name

@@ -10,7 +10,7 @@ count there, nor does a number.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeGuard
+from typing import TypeGuard, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from emu.kernels.core.messages import shown
 from emu.pypto.dtypes import DT_BOOL, DT_FP64, FLOATS, FP32, Array, DataType, DTypeLike, as_dtype
 from emu.pypto.dtypes import convert as convert_array
 from emu.pypto.errors import ArgumentError, DTypeError
+from emu.pypto.operation import Attributes, Operation, Values
 from emu.pypto.symbolic import Shape
 from emu.pypto.tensor import (
     OPERATORS,
@@ -26,29 +27,20 @@ from emu.pypto.tensor import (
     Operand,
     Tensor,
     check_tensor,
-    corner,
     new_tensor,
-    run_op,
+    submit,
 )
 
 
-def widen(array: Array) -> Array:
-    """Return the array in the type of arithmetic on it: FP32 for halves."""
+@overload
+def widen(array: Array) -> Array: ...
+@overload
+def widen(array: np.generic) -> np.generic: ...
+def widen(array: Array | np.generic) -> Array | np.generic:
+    """Return operands in the type of arithmetic on them: FP32 for halves."""
     if array.dtype.kind in "biu" or array.dtype.itemsize >= 4:
         return array
-    widened: Array = array.astype(FP32)
-    return widened
-
-
-def compute(label: str, action: Callable[[], None], reads: list[Tensor], out: Tensor) -> Tensor:
-    """Submit a computation; overflow and division by zero give infinities and NaN silently."""
-
-    def without_warnings() -> None:
-        with np.errstate(all="ignore"):
-            action()
-
-    run_op(label, without_warnings, reads=reads, writes=(out,))
-    return out
+    return array.astype(FP32)
 
 
 def broadcast_shape(tensors: list[Tensor], op: str) -> Shape:
@@ -73,19 +65,6 @@ def _joint_valid(tensors: list[Tensor], shape: Shape) -> Shape:
             if extent == shape[axis]:
                 valid[axis] = max(valid[axis], part)
     return tuple(valid)
-
-
-def _padded(t: Tensor, shape: Shape, valid: Shape) -> Array:
-    """Return the operand over the valid part of the result, zero where it is not valid."""
-    lead = len(shape) - t.ndim
-    extent = tuple(
-        n if n != shape[lead + axis] else valid[lead + axis] for axis, n in enumerate(t.shape)
-    )
-    if extent == t.valid_shape:
-        return t.array
-    array = np.zeros(extent, t.array.dtype)
-    array[corner(t.valid_shape)] = t.array
-    return array
 
 
 def _check_operands(op: str, operands: tuple[Operand, ...]) -> None:
@@ -123,8 +102,10 @@ def fits(number: int, dtype: DataType) -> bool:
     return bool(limits.min <= number <= limits.max)
 
 
-def _scalar(op: str, value: Number, dtype: DataType) -> np.generic:
+def scalar(op: str, value: Number, dtype: DataType) -> np.generic:
     """Return a number as an operand: a float as the arithmetic's type, an integer checked."""
+    if type(value) is float and -1e38 < value < 1e38 and dtype in FLOATS:
+        return np.float64(value) if dtype is DT_FP64 else np.float32(value)
     try:
         if dtype in FLOATS:
             with np.errstate(all="ignore"):
@@ -141,23 +122,46 @@ def _scalar(op: str, value: Number, dtype: DataType) -> np.generic:
         ) from None
 
 
+def _map(name: str, function: Callable[..., npt.ArrayLike]) -> Operation:
+    """Return the operation that applies a function of NumPy to widened operands and rounds once."""
+
+    def reference(inputs: Values, outputs: tuple[Array, ...], _: Attributes) -> None:
+        outputs[0][...] = function(*[widen(x) for x in inputs])
+
+    return Operation(name, "map", reference)
+
+
 def _apply(
-    op: str,
-    function: Callable[..., npt.ArrayLike],
-    operands: tuple[Operand, ...],
-    result: DataType | None = None,
+    operation: Operation, operands: tuple[Operand, ...], result: DataType | None = None
 ) -> Tensor:
+    """Submit an element-wise op."""
+    first = operands[0]
+    if type(first) is Tensor and _are_alike(first, operands):
+        # By far the most: nothing is broadcast, and nothing to be checked.
+        out = new_tensor(first.shape, result or first.dtype, first.valid_shape)
+        submit(operation, operands, (out,))  # type: ignore[arg-type]  # they are tensors
+        return out
+    op = operation.name
     tensors, dtype = _operands(op, operands)
     shape = broadcast_shape(tensors, op)
     valid = _joint_valid(tensors, shape)
+    inputs = tuple([v if isinstance(v, Tensor) else scalar(op, v, dtype) for v in operands])
     out = new_tensor(shape, dtype if result is None else result, valid)
-    inputs = [v if isinstance(v, Tensor) else _scalar(op, v, dtype) for v in operands]
+    submit(operation, inputs, (out,))
+    return out
 
-    def action() -> None:
-        arrays = [widen(_padded(v, shape, valid)) if isinstance(v, Tensor) else v for v in inputs]
-        out.array[...] = function(*arrays)
 
-    return compute(op, action, tensors, out)
+def _are_alike(first: Tensor, operands: tuple[Operand, ...]) -> bool:
+    """Return whether operands are tensors of one data type, shape and valid shape."""
+    for other in operands[1:]:
+        if (
+            type(other) is not Tensor
+            or other.dtype is not first.dtype
+            or other.shape != first.shape
+            or other.valid_shape != first.valid_shape
+        ):
+            return False
+    return True
 
 
 def _need_float(op: str, *operands: Operand) -> None:
@@ -172,107 +176,128 @@ def _need_number(op: str, *operands: Operand) -> None:
             raise DTypeError(f"{op} needs a number tensor, but got {value.dtype!r}; cast it first")
 
 
+ADD = _map("add", np.add)
+SUB = _map("sub", np.subtract)
+MUL = _map("mul", np.multiply)
+DIV = _map("div", np.divide)
+MAXIMUM = _map("maximum", np.maximum)
+MINIMUM = _map("minimum", np.minimum)
+EXP = _map("exp", np.exp)
+LOG = _map("log", np.log)
+SQRT = _map("sqrt", np.sqrt)
+RSQRT = _map("rsqrt", lambda x: 1 / np.sqrt(x))
+SIGMOID = _map("sigmoid", lambda x: 1 / (1 + np.exp(-x)))
+ABS = _map("abs", np.abs)
+NEG = _map("neg", np.negative)
+EQ = _map("eq", np.equal)
+NE = _map("ne", np.not_equal)
+GT = _map("gt", np.greater)
+GE = _map("ge", np.greater_equal)
+LT = _map("lt", np.less)
+LE = _map("le", np.less_equal)
+
+
 def add(a: Operand, b: Operand) -> Tensor:
     """Return ``a + b``; one may be a number."""
-    return _apply("add", np.add, (a, b))
+    return _apply(ADD, (a, b))
 
 
 def sub(a: Operand, b: Operand) -> Tensor:
     """Return ``a - b``; one may be a number."""
     _need_number("sub", a, b)
-    return _apply("sub", np.subtract, (a, b))
+    return _apply(SUB, (a, b))
 
 
 def mul(a: Operand, b: Operand) -> Tensor:
     """Return ``a * b``; one may be a number."""
-    return _apply("mul", np.multiply, (a, b))
+    return _apply(MUL, (a, b))
 
 
 def div(a: Operand, b: Operand) -> Tensor:
     """Return ``a / b`` of float tensors; one may be a number."""
     _need_float("div", a, b)
-    return _apply("div", np.divide, (a, b))
+    return _apply(DIV, (a, b))
 
 
 def maximum(a: Operand, b: Operand) -> Tensor:
     """Return the larger, element by element; NaN wins."""
-    return _apply("maximum", np.maximum, (a, b))
+    return _apply(MAXIMUM, (a, b))
 
 
 def minimum(a: Operand, b: Operand) -> Tensor:
     """Return the smaller, element by element; NaN wins."""
-    return _apply("minimum", np.minimum, (a, b))
+    return _apply(MINIMUM, (a, b))
 
 
 def exp(a: Tensor) -> Tensor:
     """Return e to the power of a float tensor."""
     _need_float("exp", a)
-    return _apply("exp", np.exp, (a,))
+    return _apply(EXP, (a,))
 
 
 def log(a: Tensor) -> Tensor:
     """Return the natural logarithm of a float tensor."""
     _need_float("log", a)
-    return _apply("log", np.log, (a,))
+    return _apply(LOG, (a,))
 
 
 def sqrt(a: Tensor) -> Tensor:
     """Return the square root of a float tensor."""
     _need_float("sqrt", a)
-    return _apply("sqrt", np.sqrt, (a,))
+    return _apply(SQRT, (a,))
 
 
 def rsqrt(a: Tensor) -> Tensor:
     """Return one over the square root of a float tensor."""
     _need_float("rsqrt", a)
-    return _apply("rsqrt", lambda x: 1 / np.sqrt(x), (a,))
+    return _apply(RSQRT, (a,))
 
 
 def sigmoid(a: Tensor) -> Tensor:
     """Return ``1 / (1 + exp(-a))`` of a float tensor."""
     _need_float("sigmoid", a)
-    return _apply("sigmoid", lambda x: 1 / (1 + np.exp(-x)), (a,))
+    return _apply(SIGMOID, (a,))
 
 
 def abs(a: Tensor) -> Tensor:
     """Return the absolute value."""
-    return _apply("abs", np.abs, (a,))
+    return _apply(ABS, (a,))
 
 
 def neg(a: Tensor) -> Tensor:
     """Return ``-a``."""
     _need_number("neg", a)
-    return _apply("neg", np.negative, (a,))
+    return _apply(NEG, (a,))
 
 
 def eq(a: Operand, b: Operand) -> Tensor:
     """Return ``a == b`` as DT_BOOL; the operator ``==`` compares identity."""
-    return _apply("eq", np.equal, (a, b), DT_BOOL)
+    return _apply(EQ, (a, b), DT_BOOL)
 
 
 def ne(a: Operand, b: Operand) -> Tensor:
     """Return ``a != b`` as DT_BOOL; the operator ``!=`` compares identity."""
-    return _apply("ne", np.not_equal, (a, b), DT_BOOL)
+    return _apply(NE, (a, b), DT_BOOL)
 
 
 def gt(a: Operand, b: Operand) -> Tensor:
     """Return ``a > b`` as DT_BOOL."""
-    return _apply("gt", np.greater, (a, b), DT_BOOL)
+    return _apply(GT, (a, b), DT_BOOL)
 
 
 def ge(a: Operand, b: Operand) -> Tensor:
     """Return ``a >= b`` as DT_BOOL."""
-    return _apply("ge", np.greater_equal, (a, b), DT_BOOL)
+    return _apply(GE, (a, b), DT_BOOL)
 
 
 def lt(a: Operand, b: Operand) -> Tensor:
     """Return ``a < b`` as DT_BOOL."""
-    return _apply("lt", np.less, (a, b), DT_BOOL)
+    return _apply(LT, (a, b), DT_BOOL)
 
 
 def le(a: Operand, b: Operand) -> Tensor:
     """Return ``a <= b`` as DT_BOOL."""
-    return _apply("le", np.less_equal, (a, b), DT_BOOL)
+    return _apply(LE, (a, b), DT_BOOL)
 
 
 def cast(a: Tensor, dtype: DTypeLike) -> Tensor:
@@ -284,11 +309,16 @@ def cast(a: Tensor, dtype: DTypeLike) -> Tensor:
     check_tensor(a, "a")
     target = as_dtype(dtype)
     out = new_tensor(a.shape, target, a.valid_shape)
+    submit(CAST, (a,), (out,), (target,))
+    return out
 
-    def action() -> None:
-        out.array[...] = convert_array(a.array, target)
 
-    return compute("cast", action, [a], out)
+def _cast(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:
+    (target,) = attributes
+    outputs[0][...] = convert_array(np.asarray(inputs[0]), target)
+
+
+CAST = Operation("cast", "map", _cast)
 
 
 def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
@@ -309,19 +339,23 @@ def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
     tensors = [condition, *choices]
     shape = broadcast_shape(tensors, "where")
     valid = _joint_valid(tensors, shape)
+    with np.errstate(all="ignore"):
+        inputs = tuple(
+            [
+                v if isinstance(v, Tensor) else dtype.np_dtype.type(scalar("where", v, dtype))
+                for v in (a, b)
+            ]
+        )
     out = new_tensor(shape, dtype, valid)
-    inputs = [
-        v
-        if isinstance(v, Tensor)
-        else np.asarray(_scalar("where", v, dtype)).astype(dtype.np_dtype)
-        for v in (a, b)
-    ]
+    submit(WHERE, (condition, *inputs), (out,))
+    return out
 
-    def action() -> None:
-        x, y = (_padded(v, shape, valid) if isinstance(v, Tensor) else v for v in inputs)
-        out.array[...] = np.where(_padded(condition, shape, valid).astype(np.bool_), x, y)
 
-    return compute("where", action, tensors, out)
+def _where(inputs: Values, outputs: tuple[Array, ...], _: Attributes) -> None:
+    condition, x, y = inputs
+    outputs[0][...] = np.where(condition.astype(np.bool_), x, y)
 
+
+WHERE = Operation("where", "map", _where)
 
 OPERATORS.update(add=add, sub=sub, mul=mul, div=div, gt=gt, ge=ge, lt=lt, le=le, neg=neg, abs=abs)

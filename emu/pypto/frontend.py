@@ -87,7 +87,7 @@ class Kernel:
                 _check_argument(
                     spec, bound.arguments[name], f"argument {name} of {self._function.__name__}"
                 )
-        before = CONTEXT.graph.enter(self._scope())
+        before = CONTEXT.graph.enter(self._scope(is_kernel=True))
         failed = True
         CONTEXT.kernel_depth += 1
         try:

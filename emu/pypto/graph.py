@@ -9,6 +9,13 @@ complete runs the moment it is made, and no object is made for it. ``schedule="r
 node until a value is demanded and then draws among those that may run; each seed is another legal
 order, and the same seed on the same values is the same order.
 
+*Batches.* In a kernel, local ops are gathered, so that a backend computes many of them in one pass over
+memory. Those that wait for nothing are the graph's ``batch``. It runs when something reads what it writes, before any
+pending node runs, before the PE sleeps, and at the kernel's end; nobody can see that it has not run before. Local ops behind
+pending nodes are gathered too, several to a node, but only where that holds no op back: one joins a node
+if it waits for just what the node waits for, or if it needs the node and waits for no more. So an op
+that a wait does not hold up never stands behind it.
+
 Values are demanded by scalar reads, by NumPy, and by the end of a kernel. Then the graph makes progress:
 nodes that may run are run; when there is none, the PE sleeps on the words of all its waits at once.
 
@@ -18,12 +25,15 @@ A PE is a process, so there is one graph per process, and it belongs to one thre
 from __future__ import annotations
 
 import contextlib
+import functools
 import heapq
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from emu.pypto.errors import GraphError
-from emu.pypto.node import Node, Scope, Wait
+from emu.pypto.local import run_ops
+from emu.pypto.node import Gathering, Node, Scope, Wait
+from emu.pypto.operation import LocalOp
 from emu.pypto.reports import pending_lines
 
 if TYPE_CHECKING:
@@ -48,7 +58,15 @@ class Graph:
         self.scope = Scope(None, False)
         self.idle = True
         """Whether nothing is pending and the schedule runs nodes at once: an op may run without a node."""
-        self._open = 0
+        self.is_lazy = False
+        """Whether local ops are gathered: in a kernel, in program order."""
+        self.batch: list[LocalOp] = []
+        """Local ops that wait for nothing and have not run."""
+        self.batch_number = 0
+        """Number of ``batch``; buffers that it writes bear it."""
+        self.pending = 0
+        """Number of nodes that have not completed."""
+        self._gathering: Gathering | None = None
         self._seq = 0
         self._ready: list[Node] = []
         self._blocked: list[Node] = []
@@ -82,6 +100,58 @@ class Graph:
                 return None
             if wait.poll():
                 return None
+        node = self._add(label, open_deps, action, wait)
+        if not open_deps:
+            if wait is not None and eager:
+                self._blocked.append(node)
+            else:
+                self._push(node)
+        return node
+
+    def submit_local(self, op: LocalOp, deps: set[Node]) -> Node | None:
+        """Add a local op; return its node, or None if it has run or joined the batch.
+
+        Args:
+            op: The op.
+            deps: Nodes that must be complete first; complete ones may be among them.
+        """
+        open_deps = {node for node in deps if not node.done}
+        if self.scope.rng is not None:
+            node = self._add(op[0].name, open_deps, functools.partial(run_ops, [op]), None)
+            if not open_deps:
+                self._push(node)
+            return node
+        if not open_deps:
+            if self.is_lazy:
+                self.batch.append(op)
+            else:
+                run_ops([op])
+            return None
+        gathering = self._gathering
+        if gathering is not None and gathering.takes(open_deps):
+            self._seq += 1
+            gathering.add(op, self._seq)
+            return gathering.node
+        ops = [op]
+        node = self._add(op[0].name, open_deps, functools.partial(run_ops, ops), None)
+        self._gathering = Gathering(node, ops, open_deps)
+        return node
+
+    def flush(self) -> None:
+        """Run the batch."""
+        ops = self.batch
+        if ops:
+            self.batch = []
+            self.batch_number += 1
+            run_ops(ops)
+
+    def _add(
+        self,
+        label: str,
+        open_deps: set[Node],
+        action: Callable[[], None] | None,
+        wait: Wait | None,
+    ) -> Node:
         if not self._hooked:
             self._hook()
         self._seq += 1
@@ -89,14 +159,9 @@ class Graph:
         node.missing = len(open_deps)
         for dep in open_deps:
             dep.dependents.append(node)
-        self._open += 1
+        self.pending += 1
         self.scope.open += 1
         self.idle = False
-        if not open_deps:
-            if wait is not None and eager:
-                self._blocked.append(node)
-            else:
-                self._push(node)
         return node
 
     def _hook(self) -> None:
@@ -113,19 +178,31 @@ class Graph:
 
     def enter(self, scope: Scope) -> Scope:
         """Make ``scope`` the one that new nodes belong to; return the one before."""
+        self.flush()
         before, self.scope = self.scope, scope
-        self.idle = self._open == 0 and scope.rng is None
+        self.update()
         return before
+
+    def update(self) -> None:
+        """Take over what has changed in the scope."""
+        self.flush()
+        scope = self.scope
+        self.idle = self.pending == 0 and scope.rng is None
+        self.is_lazy = scope.is_kernel and scope.rng is None
 
     def leave(self, before: Scope, *, failed: bool) -> None:
         """Drain the current scope, run its functions for the end, and go back to ``before``.
 
-        After a failure nothing is drained: the kernel's nodes are given up with it.
+        After a failure nothing is drained: the kernel's nodes are given up with it. What waited for nothing
+        runs all the same, as it would have run at once.
         """
         scope = self.scope
         drained = False
         try:
-            if not failed:
+            if failed:
+                with contextlib.suppress(Exception):
+                    self.flush()
+            else:
                 self.drain()
                 drained = True
         finally:
@@ -139,18 +216,15 @@ class Graph:
 
     def drain(self) -> None:
         """Run until every node of the current scope is complete."""
+        self.flush()
         scope = self.scope
-        self._progress(lambda: scope.open == 0)
+        if scope.open:
+            self._progress(lambda: scope.open == 0)
 
     def force(self, nodes: list[Node]) -> None:
         """Run until these nodes are complete, in an order the schedule allows."""
         if nodes:
             self._progress(lambda: all(node.done for node in nodes))
-
-    @property
-    def pending(self) -> int:
-        """Number of nodes that have not completed."""
-        return self._open
 
     def held_up(self) -> tuple[list[Node], list[Node]]:
         """Return the waits that have not matched, and all other pending nodes, in program order."""
@@ -202,6 +276,9 @@ class Graph:
                 self._blocked.append(node)
                 return
         elif node.action is not None:
+            self.flush()
+            if self._gathering is not None and self._gathering.node is node:
+                self._gathering = None
             try:
                 node.action()
             except Exception as error:
@@ -214,13 +291,13 @@ class Graph:
         node.done = True
         node.action = node.wait = node.detail = None
         node.scope.open -= 1
-        self._open -= 1
+        self.pending -= 1
         for dependent in node.dependents:
             dependent.missing -= 1
             if dependent.missing == 0 and not dependent.done:
                 self._push(dependent)
         node.dependents = []
-        if self._open == 0:
+        if self.pending == 0:
             self.idle = self.scope.rng is None
 
     def _drop(self, failed: Node) -> None:
@@ -231,9 +308,9 @@ class Graph:
             if not node.done:
                 node.done = True
                 node.scope.open -= 1
-                self._open -= 1
+                self.pending -= 1
                 at_hand += node.dependents
-        if self._open == 0:
+        if self.pending == 0:
             self.idle = self.scope.rng is None
 
     def _poll(self) -> bool:
@@ -250,10 +327,13 @@ class Graph:
         return progress
 
     def _sleep(self) -> None:
+        self.flush()
         waits = [node.wait for node in self._blocked if node.wait is not None]
         words = [word for wait in waits for word in wait.words()]
         if not words:
-            raise GraphError(f"{self._open} ops are pending and none can run: this is a bug of emu")
+            raise GraphError(
+                f"{self.pending} ops are pending and none can run: this is a bug of emu"
+            )
         from emu.comm.world.current import world
 
         # Waits name what they wait for in the language of the program; World adds words and values.
@@ -272,4 +352,4 @@ class Graph:
             # Marked complete, so that later ops on the same tensors don't wait for them.
             node.done = True
             at_hand += [dependent for dependent in node.dependents if not dependent.done]
-        self._open -= scope.open
+        self.pending -= scope.open

@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from emu.comm.ops import Cmp
     from emu.comm.world.array import SymmetricArray
+    from emu.pypto.operation import LocalOp
+
+Origin = tuple[CodeType, int]
+"""Code and instruction of a program."""
 
 Word = tuple["SymmetricArray", int, "Cmp", int]
 """A word that a wait sleeps on: array, index, comparison, value."""
@@ -41,11 +45,15 @@ class Scope:
         rng: Draws the order of ready nodes; None: program order.
         allow_mixed_add: Whether FP16 and BF16 may be added into FP32 memory.
         at_end: Functions to call once the scope is drained.
+        is_kernel: Whether it is a kernel.
     """
 
-    __slots__ = ("allow_mixed_add", "at_end", "open", "rng")
+    __slots__ = ("allow_mixed_add", "at_end", "is_kernel", "open", "rng")
 
-    def __init__(self, rng: random.Random | None, allow_mixed_add: bool) -> None:
+    def __init__(
+        self, rng: random.Random | None, allow_mixed_add: bool, is_kernel: bool = False
+    ) -> None:
+        self.is_kernel = is_kernel
         self.open = 0
         self.rng = rng
         self.allow_mixed_add = allow_mixed_add
@@ -65,6 +73,7 @@ class Node:
         done: Whether it is complete.
         origin: Code and instruction of the program that made it.
         detail: Describes the operands and the target, for reports.
+        more: Number, name and origin of the local ops that have joined it.
     """
 
     __slots__ = (
@@ -74,6 +83,7 @@ class Node:
         "done",
         "label",
         "missing",
+        "more",
         "origin",
         "scope",
         "seq",
@@ -98,6 +108,7 @@ class Node:
         self.done = False
         self.origin = _origin()
         self.detail: Callable[[], str] | None = None
+        self.more: list[tuple[int, str, Origin | None]] = []
 
     def __lt__(self, other: Node) -> bool:
         return self.seq < other.seq
@@ -105,22 +116,58 @@ class Node:
     @property
     def title(self) -> str:
         """Name of the op, its number, and its place in the program."""
-        if self.origin is None:
-            return f"{self.label} (op {self.seq})"
-        code, instruction = self.origin
-        line = code.co_firstlineno
-        for start, end, number in code.co_lines():
-            if start <= instruction < end and number is not None:
-                line = number
-        return f"{self.label} (op {self.seq}, {os.path.basename(code.co_filename)}:{line})"
+        return _title(self.seq, self.label, self.origin)
+
+    @property
+    def titles(self) -> list[str]:
+        """Titles of its ops."""
+        return [self.title, *(_title(*each) for each in self.more)]
 
 
-def _origin() -> tuple[CodeType, int] | None:
+class Gathering:
+    """A pending node that local ops may join.
+
+    Attributes:
+        node: The node.
+    """
+
+    __slots__ = ("_deps", "_ops", "node")
+
+    def __init__(self, node: Node, ops: list[LocalOp], deps: set[Node]) -> None:
+        self.node = node
+        self._ops = ops
+        self._deps = deps
+
+    def takes(self, deps: set[Node]) -> bool:
+        """Return whether an op with these dependencies, none of them complete, is held up by no more if it joins."""
+        if self.node.done:
+            return False
+        needed = {node for node in self._deps if not node.done}
+        return deps == needed or (self.node in deps and deps - {self.node} <= needed)
+
+    def add(self, op: LocalOp, seq: int) -> None:
+        """Let an op join."""
+        self._ops.append(op)
+        self.node.more.append((seq, op[0].name, _origin()))
+
+
+def _title(seq: int, label: str, origin: Origin | None) -> str:
+    if origin is None:
+        return f"{label} (op {seq})"
+    code, instruction = origin
+    line = code.co_firstlineno
+    for start, end, number in code.co_lines():
+        if start <= instruction < end and number is not None:
+            line = number
+    return f"{label} (op {seq}, {os.path.basename(code.co_filename)}:{line})"
+
+
+def _origin() -> Origin | None:
     """Return the code and the instruction where the program makes an op.
 
     Every pending op pays for it, so the line number is worked out only by :attr:`Node.title`.
     """
-    frame = sys._getframe(3)
+    frame = sys._getframe(2)
     while frame.f_back is not None:
         name = frame.f_globals.get("__name__", "")
         # The kernels in ``programs`` stand for a user's program, although they lie in this package.

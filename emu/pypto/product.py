@@ -16,12 +16,12 @@ from emu.pypto.dtypes import (
     as_dtype,
     convert,
 )
-from emu.pypto.elementwise import compute
 from emu.pypto.errors import ArgumentError, DTypeError
+from emu.pypto.operation import Attributes, Operation, Values
 from emu.pypto.symbolic import Shape, as_flag
-from emu.pypto.tensor import Tensor, check_tensor, new_tensor
+from emu.pypto.tensor import Tensor, check_tensor, new_tensor, submit
 
-_ROUNDED_BY_KERNEL = (DT_FP32, DT_FP16, DT_BF16)
+_ROUNDED_BY_KERNEL = tuple(each.np_dtype for each in (DT_FP32, DT_FP16, DT_BF16))
 """Data types that the kernel multiplies as they are, and rounds its results to."""
 
 
@@ -77,22 +77,31 @@ def matmul(
     dtype = a.dtype if out_dtype is None else as_dtype(out_dtype, "out_dtype")
     out = new_tensor((*batch, m, n), dtype, (*batch, m_valid, n_valid))
 
-    def action() -> None:
-        left, right = _matrix(a, a_trans)[..., :m_valid, :], _matrix(b, b_trans)[..., :n_valid]
-        if dtype in _ROUNDED_BY_KERNEL:
-            kernel.matmul(left, right, out=out.array)
-        else:
-            out.array[...] = convert(kernel.matmul(left, right, dtype=FP32), dtype)
-
-    return compute("matmul", action, [a, b], out)
+    submit(MATMUL, (a, b), (out,), (a_trans, b_trans))
+    return out
 
 
 def _last(shape: Shape, swapped: bool) -> tuple[int, int]:
     return (shape[-1], shape[-2]) if swapped else (shape[-2], shape[-1])
 
 
-def _matrix(t: Tensor, swapped: bool) -> Array:
-    array: Array = t.dense()
-    if t.dtype not in _ROUNDED_BY_KERNEL:
+def _multiply(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:
+    a_trans, b_trans = attributes
+    (out,) = outputs
+    m, n = out.shape[-2:]
+    left = _matrix(inputs[0], bool(a_trans))[..., :m, :]
+    right = _matrix(inputs[1], bool(b_trans))[..., :n]
+    if out.dtype in _ROUNDED_BY_KERNEL:
+        kernel.matmul(left, right, out=out)
+    else:
+        out[...] = convert(kernel.matmul(left, right, dtype=FP32), as_dtype(out.dtype))
+
+
+def _matrix(x: Array | np.generic, swapped: bool) -> Array:
+    array = np.asarray(x)
+    if array.dtype not in _ROUNDED_BY_KERNEL:
         array = array.astype(FP32)
     return array.swapaxes(-1, -2) if swapped else array
+
+
+MATMUL = Operation("matmul", "other", _multiply, reads_all=True)

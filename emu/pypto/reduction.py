@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from emu.pypto.dtypes import DT_BOOL, DT_INT32, FLOATS, Array
-from emu.pypto.elementwise import compute, widen
+from emu.pypto.elementwise import widen
 from emu.pypto.errors import ArgumentError, DTypeError
+from emu.pypto.operation import Attributes, Operation, Values
 from emu.pypto.symbolic import Shape, as_flag, as_int
-from emu.pypto.tensor import Tensor, check_tensor, new_tensor
+from emu.pypto.tensor import Tensor, check_tensor, new_tensor, submit
 
 
 def axis_of(t: Tensor, dim: object, argument: str = "dim") -> int:
@@ -33,44 +34,67 @@ def _without(shape: Shape, axis: int, keepdim: bool) -> Shape:
     return (*shape[:axis], *([1] if keepdim else []), *shape[axis + 1 :])
 
 
-def _reduce(
-    op: str, function: Callable[..., npt.ArrayLike], a: Tensor, dim: object, keepdim: bool
-) -> Tensor:
+def _operation(name: str, function: Callable[..., npt.ArrayLike]) -> Operation:
+    """Return the reduction by a function of NumPy; the result over nothing is 0. Attributes: axis, keepdim."""
+
+    def reference(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:
+        axis, keepdim = attributes
+        if 0 in inputs[0].shape:
+            outputs[0][...] = 0
+        else:
+            outputs[0][...] = function(widen(inputs[0]), axis=axis, keepdims=keepdim)
+
+    return Operation(name, "reduce", reference)
+
+
+def _total(array: Array, **kwargs: Any) -> npt.ArrayLike:
+    result: Array = np.sum(array, dtype=array.dtype, **kwargs)
+    return result
+
+
+SUM = _operation("sum", _total)
+AMAX = _operation("amax", np.max)
+AMIN = _operation("amin", np.min)
+
+
+def _reduce(operation: Operation, a: Tensor, dim: object, keepdim: bool) -> Tensor:
     check_tensor(a, "a")
     if a.dtype is DT_BOOL:
-        raise DTypeError(f"{op} needs a number tensor, but got {a.dtype!r}; cast it first")
+        raise DTypeError(
+            f"{operation.name} needs a number tensor, but got {a.dtype!r}; cast it first"
+        )
     axis, keepdim = axis_of(a, dim), as_flag(keepdim, "keepdim")
     out = new_tensor(
         _without(a.shape, axis, keepdim), a.dtype, _without(a.valid_shape, axis, keepdim)
     )
-
-    def action() -> None:
-        if 0 in a.array.shape:
-            out.array[...] = 0
-        else:
-            out.array[...] = function(widen(a.array), axis=axis, keepdims=keepdim)
-
-    return compute(op, action, [a], out)
+    submit(operation, (a,), (out,), (axis, keepdim))
+    return out
 
 
 def sum(a: Tensor, dim: int = -1, keepdim: bool = False) -> Tensor:
     """Return the sum along an axis, accumulated in FP32 and rounded once; integers wrap."""
-
-    def total(array: Array, **kwargs: Any) -> npt.ArrayLike:
-        result: Array = np.sum(array, dtype=array.dtype, **kwargs)
-        return result
-
-    return _reduce("sum", total, a, dim, keepdim)
+    return _reduce(SUM, a, dim, keepdim)
 
 
 def amax(a: Tensor, dim: int = -1, keepdim: bool = False) -> Tensor:
     """Return the largest value along an axis."""
-    return _reduce("amax", np.max, a, dim, keepdim)
+    return _reduce(AMAX, a, dim, keepdim)
 
 
 def amin(a: Tensor, dim: int = -1, keepdim: bool = False) -> Tensor:
     """Return the smallest value along an axis."""
-    return _reduce("amin", np.min, a, dim, keepdim)
+    return _reduce(AMIN, a, dim, keepdim)
+
+
+def _softmax(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:
+    if outputs[0].size:
+        (axis,) = attributes
+        x = np.asarray(widen(inputs[0]))
+        e = np.exp(x - x.max(axis=axis, keepdims=True))
+        outputs[0][...] = e / e.sum(axis=axis, keepdims=True)
+
+
+SOFTMAX = Operation("softmax", "row", _softmax)
 
 
 def softmax(a: Tensor, dim: int = -1) -> Tensor:
@@ -80,14 +104,16 @@ def softmax(a: Tensor, dim: int = -1) -> Tensor:
         raise DTypeError(f"softmax needs a float tensor, but got {a.dtype!r}; cast it first")
     axis = axis_of(a, dim)
     out = new_tensor(a.shape, a.dtype, a.valid_shape)
+    submit(SOFTMAX, (a,), (out,), (axis,))
+    return out
 
-    def action() -> None:
-        if out.array.size:
-            x = widen(a.array)
-            e = np.exp(x - x.max(axis=axis, keepdims=True))
-            out.array[...] = e / e.sum(axis=axis, keepdims=True)
 
-    return compute("softmax", action, [a], out)
+def _cumsum(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:
+    x = widen(inputs[0])
+    outputs[0][...] = np.cumsum(x, axis=attributes[0], dtype=x.dtype)
+
+
+CUMSUM = Operation("cumsum", "other", _cumsum)
 
 
 def cumsum(a: Tensor, dim: int = -1) -> Tensor:
@@ -95,12 +121,8 @@ def cumsum(a: Tensor, dim: int = -1) -> Tensor:
     check_tensor(a, "a")
     axis = axis_of(a, dim)
     out = new_tensor(a.shape, a.dtype, a.valid_shape)
-
-    def action() -> None:
-        x = widen(a.array)
-        out.array[...] = np.cumsum(x, axis=axis, dtype=x.dtype)
-
-    return compute("cumsum", action, [a], out)
+    submit(CUMSUM, (a,), (out,), (axis,))
+    return out
 
 
 def topk(a: Tensor, k: int, dim: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
@@ -121,25 +143,23 @@ def topk(a: Tensor, k: int, dim: int = -1, largest: bool = True) -> tuple[Tensor
     shape = (*a.shape[:axis], count, *a.shape[axis + 1 :])
     valid = (*a.valid_shape[:axis], count, *a.valid_shape[axis + 1 :])
     values, places = new_tensor(shape, a.dtype, valid), new_tensor(shape, DT_INT32, valid)
-    ordered = new_tensor(valid, DT_INT32)
-
-    def sort() -> None:
-        keys = widen(a.array)
-        if largest:
-            # Sorted backwards, on reversed data: a stable sort then keeps the first of equals first.
-            order = np.argsort(np.flip(keys, axis), axis=axis, kind="stable")
-            order = keys.shape[axis] - 1 - np.flip(order, axis)
-        else:
-            order = np.argsort(keys, axis=axis, kind="stable")
-        ordered.array[...] = np.take(order, np.arange(count), axis=axis)
-
-    def pick() -> None:
-        values.array[...] = np.take_along_axis(a.array, ordered.array.astype(np.intp), axis)
-
-    def copy() -> None:
-        places.array[...] = ordered.array
-
-    compute("topk", sort, [a], ordered)
-    compute("topk values", pick, [a, ordered], values)
-    compute("topk indices", copy, [ordered], places)
+    submit(TOPK, (a,), (values, places), (axis, count, largest))
     return values, places
+
+
+def _topk(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:
+    axis, count, largest = attributes
+    values, places = outputs
+    keys = np.asarray(widen(inputs[0]))
+    if largest:
+        # Sorted backwards, on reversed data: a stable sort then keeps the first of equals first.
+        order = np.argsort(np.flip(keys, axis), axis=axis, kind="stable")
+        order = keys.shape[axis] - 1 - np.flip(order, axis)
+    else:
+        order = np.argsort(keys, axis=axis, kind="stable")
+    first = np.take(order, np.arange(count), axis=axis)
+    values[...] = np.take_along_axis(np.asarray(inputs[0]), first, axis)
+    places[...] = first
+
+
+TOPK = Operation("topk", "other", _topk)

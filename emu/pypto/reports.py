@@ -31,15 +31,16 @@ def _queued_lines(nodes: list[Node]) -> list[str]:
     if not nodes:
         return []
     described = [node for node in nodes if node.detail is not None]
-    lines = [f"not started: {len(nodes)} op{'s' * (len(nodes) > 1)} behind what is waited for"]
+    count = sum(1 + len(node.more) for node in nodes)
+    lines = [f"not started: {count} op{'s' * (count > 1)} behind what is waited for"]
     for node in described[:MAX_QUEUED]:
         assert node.detail is not None
         lines.append(f"  {node.title}: {node.detail()}")
-    rest = [node for node in nodes if node.detail is None]
+    rest = [title for node in nodes if node.detail is None for title in node.titles]
     if len(described) > MAX_QUEUED:
         lines.append(f"  … and {len(described) - MAX_QUEUED} more that communicate")
     if rest:
-        names = ", ".join(node.title for node in rest[:4])
+        names = ", ".join(rest[:4])
         more = f" and {len(rest) - 4} more" if len(rest) > 4 else ""
         lines.append(f"  {names}{more}")
     return lines

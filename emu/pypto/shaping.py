@@ -18,8 +18,9 @@ from emu.pypto.dtypes import (
     DTypeLike,
     as_dtype,
 )
-from emu.pypto.elementwise import compute, fits, is_number
+from emu.pypto.elementwise import fits, is_number
 from emu.pypto.errors import ArgumentError, DTypeError
+from emu.pypto.operation import Attributes, Operation, Values
 from emu.pypto.reduction import axis_of
 from emu.pypto.symbolic import (
     Shape,
@@ -30,7 +31,16 @@ from emu.pypto.symbolic import (
     check_rank,
     product,
 )
-from emu.pypto.tensor import OPERATORS, Number, Tensor, check_tensor, new_tensor, too_large, wrap
+from emu.pypto.tensor import (
+    OPERATORS,
+    Number,
+    Tensor,
+    check_tensor,
+    new_tensor,
+    submit,
+    too_large,
+    wrap,
+)
 
 
 def full(
@@ -119,10 +129,8 @@ def reshape(a: Tensor, shape: Sequence[int], *, valid_shape: Sequence[int] | Non
             raise ArgumentError(f"valid_shape[{axis}] must be at most {n}, but got {v}")
     out = new_tensor(extents, a.dtype, valid)
 
-    def action() -> None:
-        out.array[...] = a.dense().reshape(extents)[tuple(slice(v) for v in valid)]
-
-    return compute("reshape", action, [a], out)
+    submit(RESHAPE, (a,), (out,), (extents,))
+    return out
 
 
 def _infer(shape: Shape, a: Tensor) -> Shape:
@@ -146,10 +154,8 @@ def transpose(a: Tensor, dim0: int, dim1: int) -> Tensor:
         tuple(a.shape[i] for i in order), a.dtype, tuple(a.valid_shape[i] for i in order)
     )
 
-    def action() -> None:
-        out.array[...] = a.array.transpose(order)
-
-    return compute("transpose", action, [a], out)
+    submit(TRANSPOSE, (a,), (out,), tuple(order))
+    return out
 
 
 def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -176,10 +182,8 @@ def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     total = sum(t.shape[axis] for t in parts)
     out = new_tensor((*head.shape[:axis], total, *head.shape[axis + 1 :]), head.dtype)
 
-    def action() -> None:
-        np.concatenate([t.dense() for t in parts], axis=axis, out=out.array)
-
-    return compute("concat", action, parts, out)
+    submit(CONCAT, tuple(parts), (out,), (axis,))
+    return out
 
 
 def gather(a: Tensor, dim: int, index: Tensor) -> Tensor:
@@ -202,16 +206,8 @@ def gather(a: Tensor, dim: int, index: Tensor) -> Tensor:
     # Indices are checked when the op runs: their values may not be there yet.
     out = new_tensor(index.shape, a.dtype, index.valid_shape)
 
-    def action() -> None:
-        at, limit = index.array.astype(np.intp), a.shape[axis]
-        if at.size and not (at.min() >= 0 and at.max() < limit):
-            raise ArgumentError(
-                f"index must be at least 0 and below {limit}, but got {at.min()} to {at.max()}"
-            )
-        slices = tuple(slice(None) if j == axis else slice(n) for j, n in enumerate(at.shape))
-        out.array[...] = np.take_along_axis(a.dense()[slices], at, axis)
-
-    return compute("gather", action, [a, index], out)
+    submit(GATHER, (a, index), (out,), (axis,))
+    return out
 
 
 def one_hot(a: Tensor, num_classes: int) -> Tensor:
@@ -227,10 +223,46 @@ def one_hot(a: Tensor, num_classes: int) -> Tensor:
         raise ArgumentError(f"num_classes must be at least 1, but got {count}")
     out = new_tensor((*a.shape, count), DT_INT64, (*a.valid_shape, count))
 
-    def action() -> None:
-        out.array[...] = a.array[..., None] == np.arange(count)
+    submit(ONE_HOT, (a,), (out,), (count,))
+    return out
 
-    return compute("one_hot", action, [a], out)
 
+def _reshape(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:
+    (extents,) = attributes
+    (out,) = outputs
+    out[...] = np.asarray(inputs[0]).reshape(extents)[tuple(slice(n) for n in out.shape)]
+
+
+def _transpose(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:
+    outputs[0][...] = inputs[0].transpose(attributes)
+
+
+def _concat(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:
+    np.concatenate(inputs, axis=attributes[0], out=outputs[0])
+
+
+def _gather(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:
+    (axis,) = attributes
+    (out,) = outputs
+    a, index = (np.asarray(x) for x in inputs)
+    at = index[tuple(slice(n) for n in out.shape)].astype(np.intp)
+    limit = a.shape[axis]
+    if at.size and not (at.min() >= 0 and at.max() < limit):
+        raise ArgumentError(
+            f"index must be at least 0 and below {limit}, but got {at.min()} to {at.max()}"
+        )
+    slices = tuple(slice(None) if j == axis else slice(n) for j, n in enumerate(at.shape))
+    out[...] = np.take_along_axis(a[slices], at, axis)
+
+
+def _one_hot(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:
+    outputs[0][...] = np.asarray(inputs[0])[..., None] == np.arange(attributes[0])
+
+
+RESHAPE = Operation("reshape", "other", _reshape, reads_all=True)
+TRANSPOSE = Operation("transpose", "other", _transpose)
+CONCAT = Operation("concat", "other", _concat, reads_all=True)
+GATHER = Operation("gather", "other", _gather, reads_all=True, may_fail=True)
+ONE_HOT = Operation("one_hot", "other", _one_hot)
 
 OPERATORS.update(reshape=reshape, transpose=transpose)

@@ -7,7 +7,8 @@ read as 0 and are never written. Only the valid part needs memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from emu.pypto.dtypes import INTEGERS, Array, DataType, DTypeLike, as_dtype
 from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.foreign import as_array
 from emu.pypto.node import Node
+from emu.pypto.operation import Attributes, LocalOp, Operation, Values
 from emu.pypto.spec import TensorSpec
 from emu.pypto.symbolic import (
     ArithmeticOperand,
@@ -35,6 +37,14 @@ from emu.pypto.symbolic import (
 MAX_AXES = 64
 """NumPy's bound."""
 
+LARGE = 1 << 28
+"""Bytes from which on memory is asked for at the call: there may be too little."""
+
+MOST_OPS = 256
+"""Ops that are gathered before they run."""
+
+ORIGINS = tuple((0,) * rank for rank in range(MAX_AXES + 1))
+
 OPERATORS: dict[str, Callable[..., Tensor]] = {}
 """Ops behind a tensor's operators and methods, by name; the modules of the ops fill it in.
 
@@ -43,13 +53,34 @@ The ops are made of tensors, so this module cannot import them.
 
 
 class Buffer:
-    """Memory, and the pending nodes that read or write rectangles of it."""
+    """Memory, and the pending nodes that read or write rectangles of it.
 
-    __slots__ = ("array", "pending")
+    The memory of a result is made when it is first asked for: ops that are computed together may never need it.
 
-    def __init__(self, array: Array) -> None:
-        self.array = array
+    Attributes:
+        shape: Extents.
+        dtype: NumPy dtype of the elements.
+        memory: The array, once there is one.
+        batch: Number of the batch whose ops write to it, see ``Graph.batch``.
+        pending: Nodes, with the rectangles that they touch and whether they write.
+    """
+
+    __slots__ = ("batch", "dtype", "memory", "pending", "shape")
+
+    def __init__(self, shape: Shape, dtype: npt.DTypeLike, memory: Array | None = None) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.memory = memory
+        self.batch = -1
         self.pending: list[tuple[Node, Shape, Shape, bool]] = []
+
+    @property
+    def array(self) -> Array:
+        """The memory, made now if there is none."""
+        memory = self.memory
+        if memory is None:
+            memory = self.memory = np.empty(self.shape, self.dtype)
+        return memory
 
     def collect(self, low: Shape, extent: Shape, writing: bool, into: set[Node]) -> None:
         """Add the nodes that an access to a rectangle must wait for."""
@@ -73,10 +104,9 @@ class Tensor(ArithmeticOperand):
     is written with its corner at ``(a, b)``; the stops of the slices are ignored.
     """
 
-    __slots__ = ("array", "buffer", "dtype", "low", "name", "node", "shape", "valid_shape")
+    __slots__ = ("_array", "buffer", "dtype", "low", "name", "node", "shape", "valid_shape")
 
-    array: Array
-    """The valid part."""
+    _array: Array | None
     buffer: Buffer
     dtype: DataType
     low: Shape
@@ -92,6 +122,18 @@ class Tensor(ArithmeticOperand):
     ) -> TensorSpec:
         """Describe a tensor for an annotation."""
         return TensorSpec(shape, dtype, name)
+
+    @property
+    def array(self) -> Array:
+        """The valid part, without waiting for its values."""
+        array = self._array
+        if array is None:
+            array, extent = self.buffer.array, self.valid_shape
+            if extent != array.shape:
+                places = zip(self.low, extent, strict=True)
+                array = array[tuple([slice(a, a + n) for a, n in places])]
+            self._array = array
+        return array
 
     @property
     def ndim(self) -> int:
@@ -192,8 +234,11 @@ class Tensor(ArithmeticOperand):
         at = self._element(entries)
         if any(i >= n for i, n in zip(at, self.valid_shape, strict=True)):
             return SymbolicScalar(0)
-        if not CONTEXT.graph.idle:
+        graph = CONTEXT.graph
+        if not graph.idle:
             force(_part(self, at, (1,) * self.ndim))
+        elif self.buffer.batch == graph.batch_number:
+            graph.flush()
         return SymbolicScalar(self.array[at])
 
     def _write(self, entries: list[object], value: int) -> None:
@@ -206,12 +251,7 @@ class Tensor(ArithmeticOperand):
         if not limits.min <= value <= limits.max:
             raise ArgumentError(f"value must fit {self.dtype!r}, but got {value}")
         check_writable(self, "the tensor that is written to")
-        part = _part(self, at, (1,) * self.ndim)
-
-        def write() -> None:
-            part.array[...] = value
-
-        run_op("scalar write", write, writes=(part,))
+        submit(SCALAR_WRITE, (), (_part(self, at, (1,) * self.ndim),), (value,))
 
     # --- operators ------------------------------------------------------------------------------
 
@@ -306,8 +346,8 @@ def corner(extent: Shape) -> tuple[slice, ...]:
 def wrap(array: Array, dtype: DataType | None = None, name: str = "") -> Tensor:
     """Return a tensor on an array's own memory."""
     t: Tensor = object.__new__(Tensor)
-    t.array = array
-    t.buffer = Buffer(array)
+    t._array = array
+    t.buffer = Buffer(array.shape, array.dtype, array)
     t.dtype = dtype if dtype is not None else as_dtype(array.dtype)
     t.low = (0,) * array.ndim
     t.name = name
@@ -317,14 +357,24 @@ def wrap(array: Array, dtype: DataType | None = None, name: str = "") -> Tensor:
 
 
 def new_tensor(shape: Shape, dtype: DataType, valid_shape: Shape | None = None) -> Tensor:
-    """Return a tensor on new memory, for an op to write its valid part."""
+    """Return a tensor on memory that is made when an op writes to it, or at once if there may be too little."""
     valid = shape if valid_shape is None else valid_shape
-    try:
-        array = np.empty(valid, dtype.np_dtype)
-    except (MemoryError, ValueError):
-        raise too_large(valid, dtype, "shape of the result") from None
-    t = wrap(array, dtype)
+    np_dtype = dtype.np_dtype
+    t: Tensor = object.__new__(Tensor)
+    t.buffer = buffer = Buffer(valid, np_dtype)
+    t._array = None
+    t.dtype = dtype
+    t.name = ""
+    t.node = None
     t.shape = shape
+    t.valid_shape = valid
+    rank = len(valid)
+    if rank > MAX_AXES or prod(valid) * np_dtype.itemsize > LARGE:
+        try:
+            t._array = buffer.array
+        except (MemoryError, ValueError):
+            raise too_large(valid, dtype, "shape of the result") from None
+    t.low = ORIGINS[rank]
     return t
 
 
@@ -346,7 +396,7 @@ def _part(t: Tensor, offsets: Shape, extent: Shape) -> Tensor:
     part.buffer, part.dtype, part.name, part.node = t.buffer, t.dtype, t.name, t.node
     part.low = tuple(a + b for a, b in zip(t.low, offsets, strict=True))
     part.shape = part.valid_shape = extent
-    part.array = t.array[tuple(slice(a, a + n) for a, n in zip(offsets, extent, strict=True))]
+    part._array = None
     return part
 
 
@@ -381,8 +431,10 @@ def nodes_of(t: Tensor) -> set[Node]:
 
 def force(t: Tensor) -> None:
     """Wait until a tensor's values are there."""
-    if not CONTEXT.graph.idle:
-        CONTEXT.graph.force(list(nodes_of(t)))
+    graph = CONTEXT.graph
+    graph.flush()
+    if not graph.idle:
+        graph.force(list(nodes_of(t)))
 
 
 def run_op(
@@ -393,8 +445,20 @@ def run_op(
     writes: Sequence[Tensor] = (),
     pred: set[Node] | None = None,
 ) -> Node | None:
-    """Submit an op that reads and writes local tensors; return its node if it is pending."""
-    if CONTEXT.graph.idle:
+    """Submit an op that communicates; return its node if it is pending.
+
+    Args:
+        label: Name of the op.
+        action: Function that runs it.
+        reads: Local tensors that it reads.
+        writes: Local tensors that it writes, on memory of their own.
+        pred: Nodes that must be complete first.
+    """
+    graph = CONTEXT.graph
+    for t in reads:
+        if t.buffer.batch == graph.batch_number:
+            graph.flush()
+    if graph.idle:
         action()
         return None
     deps = set() if pred is None else pred
@@ -402,13 +466,66 @@ def run_op(
         deps |= nodes_of(t)
     for t in writes:
         t.buffer.collect(t.low, t.valid_shape, True, deps)
-    node = CONTEXT.graph.submit(label, deps, action=action)
+    node = graph.submit(label, deps, action=action)
     if node is not None:
-        for t in reads:
-            t.buffer.pending.append((node, t.low, t.valid_shape, False))
-        for t in writes:
-            t.buffer.pending.append((node, t.low, t.valid_shape, True))
+        touch(node, reads, writes)
     return node
+
+
+def touch(node: Node, reads: Iterable[Tensor], writes: Iterable[Tensor]) -> None:
+    """Note that a pending node reads and writes tensors."""
+    for t in reads:
+        t.buffer.pending.append((node, t.low, t.valid_shape, False))
+    for t in writes:
+        t.buffer.pending.append((node, t.low, t.valid_shape, True))
+
+
+def submit(
+    operation: Operation,
+    inputs: tuple[Tensor | np.generic, ...],
+    outputs: tuple[Tensor, ...],
+    attributes: tuple[Hashable, ...] = (),
+) -> None:
+    """Submit a local op.
+
+    In a kernel it joins the others that have not run, which are computed together when a value is needed.
+
+    Args:
+        operation: What it computes.
+        inputs: Tensors, and numbers of the type of the arithmetic.
+        outputs: Tensors that it writes, all of their valid part.
+        attributes: What else the operation takes.
+    """
+    graph, op = CONTEXT.graph, (operation, inputs, outputs, attributes)
+    if graph.is_lazy and not graph.pending:
+        graph.batch.append(op)
+        number = graph.batch_number
+        for t in outputs:
+            t.buffer.batch = number
+        if operation.may_fail or len(graph.batch) >= MOST_OPS:
+            graph.flush()
+        return
+    _submit_with_dependencies(op)
+
+
+def _submit_with_dependencies(op: LocalOp) -> None:
+    graph = CONTEXT.graph
+    operation, inputs, outputs, _ = op
+    reads = [t for t in inputs if isinstance(t, Tensor)]
+    deps: set[Node] = set()
+    if graph.pending:
+        for t in reads:
+            deps |= nodes_of(t)
+        for t in outputs:
+            t.buffer.collect(t.low, t.valid_shape, True, deps)
+    node = graph.submit_local(op, deps)
+    if node is not None:
+        touch(node, reads, outputs)
+    elif graph.batch and graph.batch[-1] is op:
+        for t in outputs:
+            t.buffer.batch = graph.batch_number
+        if operation.may_fail:
+            graph.flush()
 
 
 def check_tensor(value: object, argument: str) -> Tensor:
@@ -424,7 +541,7 @@ def check_writable(t: Tensor, argument: str) -> None:
     """Check that a tensor can be written: it is no token, and its array is not read-only."""
     if t.buffer is COMPLETE.buffer:
         raise ArgumentError(f"{argument} must not be a token: tokens hold no values")
-    if not t.array.flags.writeable:
+    if t.buffer.memory is not None and not t.array.flags.writeable:
         raise ArgumentError(f"{argument} must be writable, but got a read-only array: {t!r}")
 
 
@@ -515,9 +632,12 @@ def assemble(src: Tensor, offsets: Sequence[int], dst: Tensor) -> None:
     check_writable(dst, "dst")
     if 0 in src.valid_shape:
         return
-    target = _part(dst, low, src.valid_shape)
+    submit(ASSEMBLE, (src,), (_part(dst, low, src.valid_shape),))
 
-    def write() -> None:
-        target.array[...] = src.array
 
-    run_op("assemble", write, reads=(src,), writes=(target,))
+def _write(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:
+    outputs[0][...] = attributes[0]
+
+
+SCALAR_WRITE = Operation("scalar write", "other", _write)
+ASSEMBLE = Operation("assemble", "map", lambda inputs, outputs, _: np.copyto(outputs[0], inputs[0]))

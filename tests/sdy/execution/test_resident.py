@@ -56,7 +56,7 @@ def test_what_pes_are_forked_from_has_loaded_the_program() -> None:
 
 
 def test_loading_loads_the_kernels_that_are_on_disk(monkeypatch) -> None:
-    from emu.stablehlo.compiled.fusion import cache
+    from emu.tile.fusion import cache
 
     program = compile(emu.sdy.parse(TEXT))._program
     monkeypatch.setattr(resident, "_loaded", [])

@@ -11,6 +11,7 @@ from emu.stablehlo.compiled.fusion.precision import can_reduce
 from emu.stablehlo.compiled.fusion.reducers import argument_of, combiner_of
 from emu.stablehlo.compiled.fusion.values import FREE, Source, Sources, shape_of, tile_dtype
 from emu.stablehlo.syntax import ints
+from emu.tile.fusion import Space
 
 MOST_OPERATIONS = 64
 """Operations of a group; LLVM's time grows with the square of what is live."""
@@ -20,9 +21,6 @@ MOST_OF_SCALARS = 16
 
 MOST_OPERANDS = 24
 """Values that a group reads."""
-
-LONGEST_ROW = 16384
-"""Elements of a row that a kernel keeps in its scratch memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,33 +40,6 @@ class Group:
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     space: Space
-
-
-@dataclass(frozen=True, slots=True)
-class Space:
-    """Elements over which a group loops, counted in row-major order: ``outer * reduced * inner`` of them.
-
-    Attributes:
-        outer: Extent before the reduced dimension.
-        reduced: Extent of what is reduced; 1 if nothing is.
-        inner: Extent behind it.
-        cuts: Numbers of elements, ascending, at which a dimension ends.
-    """
-
-    outer: int
-    reduced: int
-    inner: int
-    cuts: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return self.outer * self.reduced * self.inner
-
-    @property
-    def are_rows(self) -> bool:
-        """Whether each result of a reduction comes of neighbouring elements, few enough to be kept."""
-        return self.inner == 1 and 1 < self.reduced <= LONGEST_ROW
 
 
 class Draft:

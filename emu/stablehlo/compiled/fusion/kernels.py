@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -11,17 +11,28 @@ import numpy as np
 
 from emu.mlir.ir import Value
 from emu.mlir.types import TensorType
-from emu.stablehlo.compiled.fusion import cache
 from emu.stablehlo.compiled.fusion.access import Access, coalesced, contiguous
 from emu.stablehlo.compiled.fusion.groups import Group
-from emu.stablehlo.compiled.fusion.recipe import Launch, Recipe, recipe_of
+from emu.stablehlo.compiled.fusion.recipe import recipe_of
 from emu.stablehlo.compiled.fusion.values import Sources, shape_of, tile_dtype
 from emu.stablehlo.reference.dtypes import dtype_of
 from emu.stablehlo.reference.errors import EvaluationError
 from emu.stablehlo.reference.values import Array
+from emu.tile.fusion import FrontEnd, Launch, Recipe, kernel_of, load_stored
+from emu.tile.fusion.emitters import Emit
 
 Pair: TypeAlias = tuple[int, int]
 Kind: TypeAlias = "tuple[tuple[int, ...], np.dtype[np.generic]]"
+
+
+def _emitters() -> Mapping[str, Emit]:
+    from emu.stablehlo.compiled.fusion.operations import EMITTERS
+
+    return EMITTERS
+
+
+FRONT_END = FrontEnd("fused", ("stablehlo/compiled/fusion",), _emitters)
+"""StableHLO's operations."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +105,12 @@ class FusedKernel:
 
     def load(self) -> None:
         """Load the machine code, if it is on disk."""
-        cache.load_stored(self.recipe)
+        load_stored(self.recipe, FRONT_END)
 
     @functools.cached_property
     def _launcher(self) -> Callable[[int, int, int, Sequence[object]], None]:
         """Launches on one thread: a PE has one."""
-        return cache.kernel_of(self.recipe).bind(1)
+        return kernel_of(self.recipe, FRONT_END).bind(1)
 
     def __getstate__(self) -> dict[str, object]:
         """Return what is pickled: not the launcher, which is this process's."""
@@ -127,7 +138,7 @@ class FusedKernel:
 def compile_group(group: Group) -> FusedKernel:
     """Compile the kernel of a group, or find it in the cache."""
     recipe, launch = recipe_of(group)
-    cache.kernel_of(recipe)
+    kernel_of(recipe, FRONT_END)
     kinds = [tuple(map(_kind, values)) for values in (group.inputs, group.outputs)]
     return FusedKernel(recipe, launch, _in_place(group), *kinds)
 

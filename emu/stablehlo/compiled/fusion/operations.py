@@ -6,11 +6,8 @@ or scalars of one shape. The results equal the reference's to the bit, but for f
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
-
 from emu.stablehlo.compiled.fusion.precision import reduce_precision
+from emu.tile.fusion.emitters import Emit, Facts
 from emu.tile.ir import Builder, Value
 from emu.tile.ops import Code
 from emu.tile.types import (
@@ -20,23 +17,6 @@ from emu.tile.types import (
     I1,
     DType,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What an operation is besides its operands.
-
-    Attributes:
-        dtype: dtype of the result.
-        word: The relation of a comparison, with ``TOTAL`` behind it for the total order; the bits of exponent and
-            mantissa that a ``reduce_precision`` leaves; else empty.
-    """
-
-    dtype: DType
-    word: str = ""
-
-
-Emit: TypeAlias = Callable[[Builder, Facts, list[Value]], Value]
 
 
 def like(b: Builder, value: bool | float, x: Value) -> Value:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from emu.stablehlo.compiled.fusion.operations import EMITTERS, Facts
-from emu.stablehlo.compiled.fusion.recipe import READS, Node, Recipe
-from emu.stablehlo.compiled.fusion.reducers import ARGUMENTS
+from emu.tile.fusion.emitters import ARGUMENTS, Emit, Facts
+from emu.tile.fusion.recipe import READS, REDUCE, Node, Recipe
 from emu.tile.ir import Builder, Function, Module, Region, Value
 from emu.tile.ops import Code
 from emu.tile.types import DTYPES, I1, I64, DType, Pointer, with_shape
 
 
-def module_of(recipe: Recipe) -> Module:
+def module_of(recipe: Recipe, emitters: Mapping[str, Emit]) -> Module:
     """Return the kernel of a recipe.
 
-    Its parameters are the addresses of the inputs and outputs, the extents that the recipe leaves open, and for each load
+    Its parameters are the addresses of the inputs and outputs, the extents that the recipe leaves open, and for each load (and output)
     its offset and strides, where it has any besides 0 and 1.
     """
-    return _Kernel(recipe).build()
+    return _Kernel(recipe, emitters).build()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +37,8 @@ class _Place:
 
 
 class _Kernel:
-    def __init__(self, recipe: Recipe) -> None:
-        self._recipe = recipe
+    def __init__(self, recipe: Recipe, emitters: Mapping[str, Emit]) -> None:
+        self._recipe, self._emitters = recipe, emitters
         self._loop = recipe.loop
         self._rank = len(recipe.loop.labels)
         nodes = recipe.nodes
@@ -56,8 +55,13 @@ class _Kernel:
             for axis, known in enumerate(recipe.loop.extents)
         ]
         self._places = {
-            n: self._place(n, node) for n, node in enumerate(nodes) if node.kind in READS
+            n: self._place(f"{n}", node.steps, node.has_offset)
+            for n, node in enumerate(nodes)
+            if node.kind in READS
         }
+        self._targets = [
+            self._place(f"y{n}", steps, True) for n, steps in enumerate(recipe.places)
+        ]
         self._coordinates: list[Value | None] = [None] * self._rank
         self._tile_axes = [a for a in range(self._rank) if self._loop.tile[a]]
         self._masks: dict[tuple[int, ...], Value | None] = {}
@@ -78,11 +82,11 @@ class _Kernel:
         self._numbers.append(Value(I64, name=name))
         return self._numbers[-1]
 
-    def _place(self, number: int, node: Node) -> _Place:
-        offset = self._number(f"o{number}") if node.has_offset else None
+    def _place(self, name: str, steps: Sequence[int], has_offset: bool) -> _Place:
+        offset = self._number(f"o{name}") if has_offset else None
         strides = tuple(
-            step if step in (0, 1) else self._number(f"s{number}_{axis}")
-            for axis, step in enumerate(node.steps)
+            step if step in (0, 1) else self._number(f"s{name}_{axis}")
+            for axis, step in enumerate(steps)
         )
         return _Place(offset, strides)
 
@@ -202,18 +206,11 @@ class _Kernel:
         return self._shaped(found, node.is_reduced)
 
     def _write(self, which: int, extra: dict[int, Value]) -> None:
-        """Store an output, which is contiguous."""
+        """Store an output."""
         b, number = self._b, self._recipe.outputs[which]
-        node, value = self._recipe.nodes[number], self._values[number]
-        axes = [a for a in range(self._rank) if not node.is_reduced or self._is_row_axis(a)]
-        strides: list[Value | int] = [0] * self._rank
-        step: Value | int = 1
-        for axis in reversed(axes):
-            strides[axis] = step
-            if axis != axes[0]:
-                extent = self._extents[axis]
-                step = extent if isinstance(step, int) else b.binary(Code.MUL, step, extent)
-        offsets, moving = self._offsets(_Place(None, tuple(strides)), extra)
+        value = self._values[number]
+        place = self._targets[which] if self._targets else self._contiguous(number)
+        offsets, moving = self._offsets(place, extra)
         pointer = self._results[which]
         if not moving:
             b.store(b.ptr_add(pointer, offsets), value)
@@ -226,6 +223,19 @@ class _Kernel:
             mask = b.reshape(mask, full)
         b.store(b.ptr_add(b.splat(pointer, full), offsets), value, mask)
 
+    def _contiguous(self, number: int) -> _Place:
+        """Return the place of an output without gaps."""
+        b, node = self._b, self._recipe.nodes[number]
+        axes = [a for a in range(self._rank) if not node.is_reduced or self._is_row_axis(a)]
+        strides: list[Value | int] = [0] * self._rank
+        step: Value | int = 1
+        for axis in reversed(axes):
+            strides[axis] = step
+            if axis != axes[0]:
+                extent = self._extents[axis]
+                step = extent if isinstance(step, int) else b.binary(Code.MUL, step, extent)
+        return _Place(None, tuple(strides))
+
     # Computing
 
     def _compute(self, number: int, extra: dict[int, Value]) -> None:
@@ -235,7 +245,7 @@ class _Kernel:
             return
         dtype = DTYPES[node.dtype]
         operands = [self._operand(o, node.is_reduced) for o in node.operands]
-        self._values[number] = EMITTERS[node.kind](b, Facts(dtype, node.word), operands)
+        self._values[number] = self._emitters[node.kind](b, Facts(dtype, node.word), operands)
 
     def _operand(self, number: int, is_reduced: bool) -> Value:
         """Return the value of a node in the shape of a level."""
@@ -268,7 +278,7 @@ class _Kernel:
         for number, node in enumerate(self._recipe.nodes):
             if node.kind == "constant" or self._is_start(number):
                 continue
-            if node.kind == "stablehlo.reduce":
+            if node.kind == REDUCE:
                 self._values[number] = self._reduced(node)
             else:
                 self._compute(number, {})
@@ -279,13 +289,12 @@ class _Kernel:
         """Return whether a node is read as an initial value only."""
         users = [n for n in self._recipe.nodes if number in n.operands and n.kind != "load"]
         return bool(users) and all(
-            u.kind == "stablehlo.reduce" and number not in u.operands[: len(u.operands) // 2]
-            for u in users
+            u.kind == REDUCE and number not in u.operands[: len(u.operands) // 2] for u in users
         )
 
     def _reduced(self, node: Node) -> Value:
         """Reduce the rows of tiles."""
-        values, combine = self._reducible(node), combiner(node.word)
+        values, combine = self._reducible(node), combiner(node.word, self._emitters)
         rows = len(self._shape(True))
         while len(values[0].shape) > rows:
             values = self._b.reduce(
@@ -303,14 +312,14 @@ class _Kernel:
     def _with_start(self, node: Node, values: Sequence[Value]) -> Value:
         """Combine what was reduced with the initial value; return what is used of it."""
         starts = [self._b.splat(x, values[0].shape) for x in self._starts(node)]
-        return combiner(node.word)(self._b, *starts, *values)[-1]
+        return combiner(node.word, self._emitters)(self._b, *starts, *values)[-1]
 
     # Reductions that are walked along
 
     def _columns(self) -> None:
         """Emit a loop along what is reduced, and what follows from the results behind it."""
         b, nodes = self._b, self._recipe.nodes
-        reductions = [n for n, node in enumerate(nodes) if node.kind == "stablehlo.reduce"]
+        reductions = [n for n, node in enumerate(nodes) if node.kind == REDUCE]
         axes = [a for a in range(self._rank) if self._loop.labels[a] == "r"]
         kept = dict(self._masks), dict(self._values)
         rounds, firsts = self._rounds(axes), [self._first(nodes[n]) for n in reductions]
@@ -384,7 +393,7 @@ class _Kernel:
         self, carried: Sequence[Value], node: Node, extra: dict[int, Value]
     ) -> Sequence[Value]:
         """Combine what was reduced with the elements of this round."""
-        found = combiner(node.word)(self._b, *carried, *self._reducible(node))
+        found = combiner(node.word, self._emitters)(self._b, *carried, *self._reducible(node))
         if not self._loop.labels.endswith("r"):
             return found
         mask = self._mask(found[0].shape, self._tile_axes, extra)
@@ -396,7 +405,7 @@ class _Kernel:
         """Return the result of a reduction."""
         if not self._loop.labels.endswith("r"):
             return carried[-1]
-        combine = combiner(node.word)
+        combine = combiner(node.word, self._emitters)
         totals = self._b.reduce(carried, 0, lambda *pairs: combine(self._b, *pairs))
         return self._with_start(node, totals)
 
@@ -404,11 +413,11 @@ class _Kernel:
 Combine = Callable[..., list[Value]]
 
 
-def combiner(name: str) -> Combine:
+def combiner(name: str, emitters: Mapping[str, Emit]) -> Combine:
     """Return what combines two elements of a reduction: called with the values of one side, and those of the other."""
 
     def combine(b: Builder, x: Value, y: Value) -> list[Value]:
-        return [EMITTERS[name](b, Facts(x.dtype), [x, y])]
+        return [emitters[name](b, Facts(x.dtype), [x, y])]
 
     if name not in ARGUMENTS:
         return combine
@@ -432,7 +441,7 @@ def combiner(name: str) -> Combine:
 
 def neutral(name: str, dtype: DType) -> bool | int | float:
     """Return the element that changes no other."""
-    word = name.removeprefix("stablehlo.")
+    word = name.rpartition(".")[2]
     if dtype == I1:
         return word in ("and", "multiply", "minimum")
     if word in ("maximum", "minimum"):

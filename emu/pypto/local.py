@@ -1,0 +1,76 @@
+"""Running local ops: the backends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from emu.pypto.dtypes import Array
+from emu.pypto.operation import LocalOp, Values
+from emu.pypto.symbolic import Shape
+
+if TYPE_CHECKING:
+    from emu.pypto.tensor import Buffer, Tensor
+
+
+def run_ops(ops: list[LocalOp]) -> None:
+    """Run local ops in order; overflow and division by zero give infinities and NaN silently.
+
+    An op that raises is the last but for those that do not depend on it: what others compute is there.
+    """
+    failed: set[Buffer] = set()
+    error: Exception | None = None
+    with np.errstate(all="ignore"):
+        for op in ops:
+            if failed and _depends(op, failed):
+                failed.update(t.buffer for t in op[2])
+                continue
+            try:
+                run_reference(op)
+            except Exception as raised:  # noqa: BLE001 - the first is raised again, when the others have run
+                failed.update(t.buffer for t in op[2])
+                error = error or raised
+    if error is not None:
+        raise error
+
+
+def _depends(op: LocalOp, failed: set[Buffer]) -> bool:
+    _, inputs, outputs, _ = op
+    return any(getattr(t, "buffer", None) in failed for t in (*inputs, *outputs))
+
+
+def run_reference(op: LocalOp) -> None:
+    """Run one op by its reference."""
+    operation, inputs, outputs, attributes = op
+    values: Values
+    if operation.kind == "map":
+        shape, valid = outputs[0].shape, outputs[0].valid_shape
+        values = tuple(
+            [x if isinstance(x, np.generic) else padded(x, shape, valid) for x in inputs]
+        )
+    elif operation.reads_all:
+        values = tuple([x if isinstance(x, np.generic) else x.dense() for x in inputs])
+    else:
+        values = tuple([x if isinstance(x, np.generic) else x.array for x in inputs])
+    operation.reference(values, tuple([t.array for t in outputs]), attributes)
+
+
+def padded(t: Tensor, shape: Shape, valid: Shape) -> Array:
+    """Return an operand over the valid part of a result, zero where it is not valid."""
+    if t.valid_shape == valid:
+        return t.array
+    extent = joint_extent(t, shape, valid)
+    if extent == t.valid_shape:
+        return t.array
+    array = np.zeros(extent, t.dtype.np_dtype)
+    array[tuple([slice(0, n) for n in t.valid_shape])] = t.array
+    return array
+
+
+def joint_extent(t: Tensor, shape: Shape, valid: Shape) -> Shape:
+    """Return the extent of an operand in the valid part of a result: that of the result, but where it is broadcast."""
+    lead = len(shape) - len(t.shape)
+    return tuple(
+        [n if n != shape[lead + axis] else valid[lead + axis] for axis, n in enumerate(t.shape)]
+    )

@@ -1,0 +1,52 @@
+"""What local ops compute: operations, and the ops of a program that are made of them.
+
+An operation knows its meaning, in NumPy, and nothing of tensors or of the graph. So a backend may compute it in another way:
+``reference`` is what it must agree with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from emu.pypto.dtypes import Array
+
+if TYPE_CHECKING:
+    from emu.pypto.tensor import Tensor
+
+Values: TypeAlias = "tuple[Array | np.generic, ...]"
+Attributes: TypeAlias = tuple[Any, ...]
+"""Hashable values; which, each operation says."""
+
+Reference: TypeAlias = "Callable[[Values, tuple[Array, ...], Attributes], None]"
+"""Writes the outputs, given the inputs and the attributes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """A kind of local op.
+
+    Attributes:
+        name: Its name in reports.
+        kind: ``map``: element by element over inputs that broadcast to the output; ``reduce``: along the axis that is its
+            first attribute; ``row``: as that, with a result of the input's shape; ``other``: known by its reference only.
+        reference: Its meaning. Of a ``map`` the inputs are given over the valid part of the output, with zeros where they
+            themselves are not valid; else the valid part of each, or all of it if ``reads_all``.
+        reads_all: Whether the inputs of an op that is no ``map`` are given as whole arrays, zero where they are not valid.
+        may_fail: Whether it may raise an error that depends on values. Such an op runs at its call if it can.
+    """
+
+    name: str
+    kind: Literal["map", "reduce", "row", "other"]
+    reference: Reference
+    reads_all: bool = False
+    may_fail: bool = False
+
+
+LocalOp: TypeAlias = (
+    "tuple[Operation, tuple[Tensor | np.generic, ...], tuple[Tensor, ...], Attributes]"
+)
+"""An op of a program: operation, inputs, outputs, attributes. A plain tuple, because each op of a program makes one."""
