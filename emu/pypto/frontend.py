@@ -11,13 +11,14 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from emu.kernels.core.messages import shown
+from emu.pypto.buffer import Buffer
 from emu.pypto.context import CONTEXT, Schedule, check_schedule, new_scope
 from emu.pypto.dtypes import Array
 from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning
 from emu.pypto.foreign import as_array, is_foreign
 from emu.pypto.spec import TensorSpec, specs_of
 from emu.pypto.symbolic import SymbolicScalar, as_flag, as_int
-from emu.pypto.tensor import Buffer, Tensor, wrap
+from emu.pypto.tensor import Tensor, wrap
 
 __all__ = ["Kernel", "cond", "jit", "loop", "options"]
 

@@ -31,8 +31,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from emu.pypto.errors import GraphError
+from emu.pypto.gathering import Gathering
 from emu.pypto.local import run_ops
-from emu.pypto.node import Gathering, Node, Scope, Wait
+from emu.pypto.node import Node, Scope, Wait
 from emu.pypto.operation import LocalOp
 from emu.pypto.reports import pending_lines
 

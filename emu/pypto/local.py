@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from emu.pypto.dtypes import Array
-from emu.pypto.operation import LocalOp, Values
+from emu.pypto.operation import LocalOp, Rectangle, Values
 from emu.pypto.symbolic import Shape
 
 if TYPE_CHECKING:
-    from emu.pypto.tensor import Buffer, Tensor
+    from emu.pypto.buffer import Buffer
 
 
 def run_ops(ops: list[LocalOp]) -> None:
@@ -56,7 +56,7 @@ def run_reference(op: LocalOp) -> None:
     operation.reference(values, tuple([t.array for t in outputs]), attributes)
 
 
-def padded(t: Tensor, shape: Shape, valid: Shape) -> Array:
+def padded(t: Rectangle, shape: Shape, valid: Shape) -> Array:
     """Return an operand over the valid part of a result, zero where it is not valid."""
     if t.valid_shape == valid:
         return t.array
@@ -68,7 +68,7 @@ def padded(t: Tensor, shape: Shape, valid: Shape) -> Array:
     return array
 
 
-def joint_extent(t: Tensor, shape: Shape, valid: Shape) -> Shape:
+def joint_extent(t: Rectangle, shape: Shape, valid: Shape) -> Shape:
     """Return the extent of an operand in the valid part of a result: that of the result, but where it is broadcast."""
     lead = len(shape) - len(t.shape)
     return tuple(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from emu.comm.ops import Cmp
     from emu.comm.world.array import SymmetricArray
-    from emu.pypto.operation import LocalOp
 
 Origin = tuple[CodeType, int]
 """Code and instruction of a program."""
@@ -106,7 +105,7 @@ class Node:
         self.missing = 0
         self.dependents: list[Node] = []
         self.done = False
-        self.origin = _origin()
+        self.origin = find_origin()
         self.detail: Callable[[], str] | None = None
         self.more: list[tuple[int, str, Origin | None]] = []
 
@@ -116,42 +115,16 @@ class Node:
     @property
     def title(self) -> str:
         """Name of the op, its number, and its place in the program."""
-        return _title(self.seq, self.label, self.origin)
+        return title_of(self.seq, self.label, self.origin)
 
     @property
     def titles(self) -> list[str]:
         """Titles of its ops."""
-        return [self.title, *(_title(*each) for each in self.more)]
+        return [self.title, *(title_of(*each) for each in self.more)]
 
 
-class Gathering:
-    """A pending node that local ops may join.
-
-    Attributes:
-        node: The node.
-    """
-
-    __slots__ = ("_deps", "_ops", "node")
-
-    def __init__(self, node: Node, ops: list[LocalOp], deps: set[Node]) -> None:
-        self.node = node
-        self._ops = ops
-        self._deps = deps
-
-    def takes(self, deps: set[Node]) -> bool:
-        """Return whether an op with these dependencies, none of them complete, is held up by no more if it joins."""
-        if self.node.done:
-            return False
-        needed = {node for node in self._deps if not node.done}
-        return deps == needed or (self.node in deps and deps - {self.node} <= needed)
-
-    def add(self, op: LocalOp, seq: int) -> None:
-        """Let an op join."""
-        self._ops.append(op)
-        self.node.more.append((seq, op[0].name, _origin()))
-
-
-def _title(seq: int, label: str, origin: Origin | None) -> str:
+def title_of(seq: int, label: str, origin: Origin | None) -> str:
+    """Return what reports call an op."""
     if origin is None:
         return f"{label} (op {seq})"
     code, instruction = origin
@@ -162,7 +135,7 @@ def _title(seq: int, label: str, origin: Origin | None) -> str:
     return f"{label} (op {seq}, {os.path.basename(code.co_filename)}:{line})"
 
 
-def _origin() -> Origin | None:
+def find_origin() -> Origin | None:
     """Return the code and the instruction where the program makes an op.
 
     Every pending op pays for it, so the line number is worked out only by :attr:`Node.title`.

@@ -8,14 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from emu.pypto.dtypes import Array
+from emu.pypto.dtypes import Array, DataType
 
 if TYPE_CHECKING:
-    from emu.pypto.tensor import Tensor
+    from emu.pypto.buffer import Buffer
+    from emu.pypto.symbolic import Shape
+
+
+class Rectangle(Protocol):
+    """What ops need of a tensor: a rectangle of a buffer, of which a part is valid."""
+
+    buffer: Buffer
+    dtype: DataType
+    low: Shape
+    shape: Shape
+    valid_shape: Shape
+
+    @property
+    def array(self) -> Array:
+        """The valid part."""
+
+    def dense(self) -> Array:
+        """Return the values over the whole shape, zero outside the valid part."""
+
 
 Values: TypeAlias = "tuple[Array | np.generic, ...]"
 Attributes: TypeAlias = tuple[Any, ...]
@@ -47,6 +66,6 @@ class Operation:
 
 
 LocalOp: TypeAlias = (
-    "tuple[Operation, tuple[Tensor | np.generic, ...], tuple[Tensor, ...], Attributes]"
+    "tuple[Operation, tuple[Rectangle | np.generic, ...], tuple[Rectangle, ...], Attributes]"
 )
 """An op of a program: operation, inputs, outputs, attributes. A plain tuple, because each op of a program makes one."""

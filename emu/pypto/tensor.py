@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from emu.kernels.core.messages import shown
+from emu.pypto.buffer import Buffer
 from emu.pypto.context import CONTEXT
 from emu.pypto.dtypes import INTEGERS, Array, DataType, DTypeLike, as_dtype
 from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.foreign import as_array
 from emu.pypto.node import Node
-from emu.pypto.operation import Attributes, LocalOp, Operation, Values
+from emu.pypto.operation import Attributes, LocalOp, Operation, Rectangle, Values
 from emu.pypto.spec import TensorSpec
 from emu.pypto.symbolic import (
     ArithmeticOperand,
@@ -50,47 +51,6 @@ OPERATORS: dict[str, Callable[..., Tensor]] = {}
 
 The ops are made of tensors, so this module cannot import them.
 """
-
-
-class Buffer:
-    """Memory, and the pending nodes that read or write rectangles of it.
-
-    The memory of a result is made when it is first asked for: ops that are computed together may never need it.
-
-    Attributes:
-        shape: Extents.
-        dtype: NumPy dtype of the elements.
-        memory: The array, once there is one.
-        batch: Number of the batch whose ops write to it, see ``Graph.batch``.
-        pending: Nodes, with the rectangles that they touch and whether they write.
-    """
-
-    __slots__ = ("batch", "dtype", "memory", "pending", "shape")
-
-    def __init__(self, shape: Shape, dtype: npt.DTypeLike, memory: Array | None = None) -> None:
-        self.shape = shape
-        self.dtype = dtype
-        self.memory = memory
-        self.batch = -1
-        self.pending: list[tuple[Node, Shape, Shape, bool]] = []
-
-    @property
-    def array(self) -> Array:
-        """The memory, made now if there is none."""
-        memory = self.memory
-        if memory is None:
-            memory = self.memory = np.empty(self.shape, self.dtype)
-        return memory
-
-    def collect(self, low: Shape, extent: Shape, writing: bool, into: set[Node]) -> None:
-        """Add the nodes that an access to a rectangle must wait for."""
-        self.pending = still = [entry for entry in self.pending if not entry[0].done]
-        for node, other, other_extent, writes in still:
-            if (writing or writes) and all(
-                a < b + n and b < a + m
-                for a, m, b, n in zip(low, extent, other, other_extent, strict=True)
-            ):
-                into.add(node)
 
 
 class Tensor(ArithmeticOperand):
@@ -472,7 +432,7 @@ def run_op(
     return node
 
 
-def touch(node: Node, reads: Iterable[Tensor], writes: Iterable[Tensor]) -> None:
+def touch(node: Node, reads: Iterable[Rectangle], writes: Iterable[Rectangle]) -> None:
     """Note that a pending node reads and writes tensors."""
     for t in reads:
         t.buffer.pending.append((node, t.low, t.valid_shape, False))
@@ -516,14 +476,14 @@ def _submit_with_dependencies(op: LocalOp) -> None:
     if graph.pending:
         for t in reads:
             deps |= nodes_of(t)
-        for t in outputs:
-            t.buffer.collect(t.low, t.valid_shape, True, deps)
+        for out in outputs:
+            out.buffer.collect(out.low, out.valid_shape, True, deps)
     node = graph.submit_local(op, deps)
     if node is not None:
         touch(node, reads, outputs)
     elif graph.batch and graph.batch[-1] is op:
-        for t in outputs:
-            t.buffer.batch = graph.batch_number
+        for out in outputs:
+            out.buffer.batch = graph.batch_number
         if operation.may_fail:
             graph.flush()
 

@@ -1,0 +1,51 @@
+"""Buffers: memory of tensors, and the ops pending on it."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from emu.pypto.dtypes import Array
+from emu.pypto.node import Node
+from emu.pypto.symbolic import Shape
+
+
+class Buffer:
+    """Memory, and the pending nodes that read or write rectangles of it.
+
+    The memory of a result is made when it is first asked for: ops that are computed together may never need it.
+
+    Attributes:
+        shape: Extents.
+        dtype: NumPy dtype of the elements.
+        memory: The array, once there is one.
+        batch: Number of the batch whose ops write to it, see ``Graph.batch``.
+        pending: Nodes, with the rectangles that they touch and whether they write.
+    """
+
+    __slots__ = ("batch", "dtype", "memory", "pending", "shape")
+
+    def __init__(self, shape: Shape, dtype: npt.DTypeLike, memory: Array | None = None) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.memory = memory
+        self.batch = -1
+        self.pending: list[tuple[Node, Shape, Shape, bool]] = []
+
+    @property
+    def array(self) -> Array:
+        """The memory, made now if there is none."""
+        memory = self.memory
+        if memory is None:
+            memory = self.memory = np.empty(self.shape, self.dtype)
+        return memory
+
+    def collect(self, low: Shape, extent: Shape, writing: bool, into: set[Node]) -> None:
+        """Add the nodes that an access to a rectangle must wait for."""
+        self.pending = still = [entry for entry in self.pending if not entry[0].done]
+        for node, other, other_extent, writes in still:
+            if (writing or writes) and all(
+                a < b + n and b < a + m
+                for a, m, b, n in zip(low, extent, other, other_extent, strict=True)
+            ):
+                into.add(node)
