@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from emu.kernels.core.messages import shown
+from emu.pypto.backend import Backend, Chosen, check_backend
 from emu.pypto.errors import ArgumentError
 from emu.pypto.graph import Graph, find_world
 from emu.pypto.lifetimes import Lifetimes
@@ -143,24 +144,36 @@ def set_schedule(schedule: Schedule, seed: int = 0) -> Restore:
     return Restore(lambda: apply(*before))
 
 
-def set_options(*, allow_mixed_add: bool) -> Restore:
-    """Set options of the emulator.
+def set_options(*, allow_mixed_add: bool | None = None, backend: Backend | None = None) -> Restore:
+    """Set options of the emulator; what is None stays.
 
     Args:
         allow_mixed_add: Allow ADD of FP16 or BF16 into FP32 shared memory; each element is widened
-            before it is added. Default: False, where a store needs equal data types.
+            before it is added. At the start of a program: False, where a store needs equal data types.
+        backend: Who computes local ops. ``"native"``: compiled kernels, several ops in one where they fit. ``"reference"``:
+            NumPy, op by op, which defines what they mean. At the start of a program: ``EMU_PYPTO_BACKEND``, else native.
 
     Returns:
         A context manager that restores the options before; it may be ignored.
+
+    Raises:
+        ArgumentError: An option is none that there is; nothing has changed then.
     """
-    allow_mixed_add = as_flag(allow_mixed_add, "allow_mixed_add")
-    scope, settings = CONTEXT.graph.scope, CONTEXT.settings
-    before = (settings.allow_mixed_add, scope.allow_mixed_add)
+    graph, settings = CONTEXT.graph, CONTEXT.settings
+    scope = graph.scope
+    before = (settings.allow_mixed_add, scope.allow_mixed_add, Chosen.name)
+    mixed = None if allow_mixed_add is None else as_flag(allow_mixed_add, "allow_mixed_add")
+    name = None if backend is None else check_backend(backend)
 
     def undo() -> None:
-        settings.allow_mixed_add, scope.allow_mixed_add = before
+        graph.flush()
+        settings.allow_mixed_add, scope.allow_mixed_add, Chosen.name = before
 
-    settings.allow_mixed_add = scope.allow_mixed_add = allow_mixed_add
+    if mixed is not None:
+        settings.allow_mixed_add = scope.allow_mixed_add = mixed
+    if name is not None:
+        graph.flush()
+        Chosen.name = name
     return Restore(undo)
 
 

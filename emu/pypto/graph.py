@@ -30,9 +30,9 @@ import heapq
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from emu.pypto.backend import run_ops
 from emu.pypto.errors import GraphError
 from emu.pypto.gathering import Gathering
-from emu.pypto.local import run_ops
 from emu.pypto.node import Node, Scope, Wait
 from emu.pypto.operation import LocalOp
 from emu.pypto.reports import pending_lines

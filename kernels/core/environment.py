@@ -76,6 +76,11 @@ def triton_backend() -> str | None:
     return os.environ.get("EMU_TRITON_BACKEND")
 
 
+def pypto_backend() -> str | None:
+    """Return ``EMU_PYPTO_BACKEND``, what computes local ops of PyPTO; None if it is unset or empty."""
+    return os.environ.get("EMU_PYPTO_BACKEND") or None
+
+
 def interpreted_program() -> tuple[int, int, int] | None:
     """Return ``EMU_INTERPRET_PROGRAM``, the one program that interpreted kernels run; None if it is unset.
 

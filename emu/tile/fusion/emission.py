@@ -60,7 +60,7 @@ class _Kernel:
             if node.kind in READS
         }
         self._targets = [
-            self._place(f"y{n}", steps, True) for n, steps in enumerate(recipe.places)
+            self._place(f"y{n}", steps, False) for n, steps in enumerate(recipe.places)
         ]
         self._coordinates: list[Value | None] = [None] * self._rank
         self._tile_axes = [a for a in range(self._rank) if self._loop.tile[a]]

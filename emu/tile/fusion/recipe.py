@@ -79,8 +79,8 @@ class Recipe:
         nodes: Its steps in order.
         inputs: dtypes of its inputs.
         outputs: Numbers of the nodes that are its outputs.
-        places: For each output its strides, as ``Node.steps``, whose numbers are passed behind those of loads, the offset
-            first; none: outputs are contiguous.
+        places: For each output its strides, as ``Node.steps``, which are passed behind those of loads; none at all: outputs
+            are contiguous.
     """
 
     loop: Loop

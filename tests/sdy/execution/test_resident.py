@@ -65,7 +65,7 @@ def test_loading_loads_the_kernels_that_are_on_disk(monkeypatch) -> None:
     assert resident._loaded == [program.compiled]
     assert len(cache._kernels) == 1  # tanh
     monkeypatch.setattr(cache, "_kernels", {})
-    monkeypatch.setattr(cache, "_load", lambda digest: None)
+    monkeypatch.setattr(cache, "_load", lambda digest, front_end: None)
     resident.load(program.code)  # they are compiled where they are called
     assert cache._kernels == {}
 

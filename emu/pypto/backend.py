@@ -1,0 +1,55 @@
+"""Backends: who computes local ops."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from emu.kernels.core import environment
+from emu.kernels.core.messages import shown
+from emu.pypto import local
+from emu.pypto.errors import ArgumentError
+from emu.pypto.operation import LocalOp
+
+Backend: TypeAlias = Literal["native", "reference"]
+
+
+class Chosen:
+    """The backend in force; None: what the environment says, which is read when it is first needed."""
+
+    name: Backend | None = None
+
+
+def check_backend(name: object, argument: str = "backend") -> Backend:
+    """Check that there is a backend of this name, and return it."""
+    if not isinstance(name, str) or name not in ("native", "reference"):
+        raise ArgumentError(f'{argument} must be "native" or "reference", but got {shown(name)}')
+    return name  # type: ignore[return-value]  # mypy does not narrow by membership
+
+
+def backend_in_force() -> Backend:
+    """Return the backend: what was set, else ``EMU_PYPTO_BACKEND``, else ``native``.
+
+    Raises:
+        ArgumentError: The environment names no backend.
+    """
+    if Chosen.name is None:
+        name = environment.pypto_backend()
+        Chosen.name = check_backend("native" if name is None else name, "EMU_PYPTO_BACKEND")
+    return Chosen.name
+
+
+def run_ops(ops: list[LocalOp]) -> None:
+    """Compute local ops in order.
+
+    What may raise an error that depends on values stands alone or at the end of ``ops``.
+    """
+    if backend_in_force() == "reference":
+        local.run_ops(ops)
+        return
+    from emu.pypto.native.plan import run_batch
+
+    last = ops.pop() if ops[-1][0].may_fail else None
+    if ops:
+        run_batch(ops)
+    if last is not None:
+        local.run_ops([last])

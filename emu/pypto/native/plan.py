@@ -1,0 +1,117 @@
+"""Plans: what runs for a batch of a structure, found once and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from emu.pypto.buffer import Buffer
+from emu.pypto.local import run_reference
+from emu.pypto.native.batch import Batch, Key, Spot, Step
+from emu.pypto.native.grouping import Group, find_groups
+from emu.pypto.native.writer import Pointer, Written, write
+from emu.pypto.operation import LocalOp
+from emu.tile.fusion import FrontEnd, kernel_of
+from emu.tile.fusion.emitters import Emit
+
+MOST_PLANS = 4096
+"""Plans that are kept; all are forgotten when there would be more."""
+
+
+def _emitters() -> Mapping[str, Emit]:
+    from emu.pypto.native.emitters import EMITTERS
+
+    return EMITTERS
+
+
+FRONT_END = FrontEnd("pypto", ("pypto/native",), _emitters)
+"""PyPTO's local ops."""
+
+_plans: dict[Key, Plan] = {}
+
+
+def run_batch(ops: Sequence[LocalOp]) -> None:
+    """Compute local ops in order; none may raise an error that depends on values."""
+    batch = Batch(ops)
+    plan = _plans.get(batch.key)
+    if plan is None:
+        if len(_plans) >= MOST_PLANS:
+            _plans.clear()
+        plan = _plans[batch.key] = Plan(batch)
+    plan.run(batch)
+
+
+class Plan:
+    """What runs for batches of one structure."""
+
+    def __init__(self, batch: Batch) -> None:
+        steps, stores = batch.steps(), batch.stores()
+        groups = find_groups(steps, stores)
+        numbers: list[np.dtype[np.generic]] = [x.dtype for x in batch.numbers]
+        # Numbers lie eight bytes apart; kernels get their addresses.
+        self._numbers = np.zeros(max(len(numbers), 1), np.int64)
+        self._views = [self._numbers[n : n + 1].view(dtype)[:1] for n, dtype in enumerate(numbers)]
+        base = self._numbers.__array_interface__["data"][0]
+        self._actions: list[int | _Launch] = []
+        for place, group in enumerate(groups):
+            if isinstance(group, int):
+                self._actions.append(group)
+                continue
+            outside = _read_outside(groups, place, steps)
+            outside |= {n for n, store in enumerate(stores) if store.is_needed}
+            written = write(group, steps, stores, frozenset(outside))
+            if written.recipe.outputs:
+                self._actions.append(_Launch(written, base))
+
+    def run(self, batch: Batch) -> None:
+        """Compute a batch of this structure."""
+        for view, number in zip(self._views, batch.numbers, strict=True):
+            view[0] = number
+        buffers = batch.buffers
+        for action in self._actions:
+            if isinstance(action, int):
+                run_reference(batch.ops[action])
+            else:
+                action.run(buffers)
+
+
+class _Launch:
+    """A launch of a kernel."""
+
+    __slots__ = ("_grid", "_kernel", "_numbers", "_pointers")
+
+    def __init__(self, written: Written, base: int) -> None:
+        kernel = kernel_of(written.recipe, FRONT_END)
+        self._kernel: Callable[[int, int, int, Sequence[object]], None] = kernel.bind(1)
+        self._grid = written.launch.grid
+        self._numbers = written.launch.numbers
+        self._pointers = [_address(each, base) for each in written.pointers]
+
+    def run(self, buffers: Sequence[Buffer]) -> None:
+        """Launch, with the addresses that buffers have now."""
+        values = [
+            offset if number < 0 else buffers[number].array.__array_interface__["data"][0] + offset
+            for number, offset in self._pointers
+        ]
+        x, y, z = self._grid
+        self._kernel(x, y, z, (*values, *self._numbers))
+
+
+def _address(pointer: Pointer, base: int) -> tuple[int, int]:
+    """Return the number of a buffer and an offset; -1 and an address for a number of the batch."""
+    if pointer.is_number:
+        return -1, base + 8 * pointer.buffer
+    return pointer.buffer, pointer.offset
+
+
+def _read_outside(groups: Sequence[Group | int], place: int, steps: Sequence[Step]) -> set[int]:
+    """Return the buffers that another group touches: what this one writes must be there."""
+    found: set[int] = set()
+    for other, group in enumerate(groups):
+        if other == place:
+            continue
+        for number in [group] if isinstance(group, int) else group.steps:
+            step = steps[number]
+            found |= {x.buffer for x in (*step.inputs, *step.outputs) if isinstance(x, Spot)}
+    return found
