@@ -7,18 +7,25 @@
     c = matmul(a, b)                                # fp32, fp64, fp16, bf16; int8 gives int32
     matmul(a, b, out=c, beta=1)                     # accumulate into c
     matmul(x, w, transpose_b=True, bias=bias)       # a linear layer
+    matmul(a, b, precision="native")                # bf16 by the CPU's own instruction
 
 Every element of the product is one chain of fused multiply-adds, ``sum = fma(a[k], b[k], sum)``, with k
 increasing: of fp32 for fp32, fp16 and bf16, of fp64 for fp64, of int32 that wraps for int8. Sizes,
 strides, transposes, stacks of matrices and the number of threads don't change a bit of it. (A CPU without
 fused multiply-add rounds each product by itself.) NaN and infinity go through as IEEE 754 says.
+
+``precision="native"`` gives that up for speed: bf16 is multiplied by the instruction that the CPU has for it
+(``vdpbf16ps`` of AVX512-BF16, ``bfdot`` of Arm), which adds the products of two neighbours along k to a sum
+of fp32 with a rounding of its own, and takes and leaves subnormals as zero. The bits then depend on the CPU,
+though still not on threads or strides. Where there is no such instruction, and for other dtypes, it is the
+exact product.
 """
 
 from __future__ import annotations
 
 import functools
 import threading
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -28,10 +35,17 @@ from emu.kernels.core import threads as pool
 from emu.kernels.core.address import aligned_data, array_data
 from emu.kernels.core.annotations import Array, Dispatcher, EntryPoint
 from emu.kernels.core.checks import check
-from emu.kernels.core.dtypes import BF16, BFLOAT16, F16, F32, F64, I8, kinds_of
+from emu.kernels.core.dtypes import F64, kinds_of
 from emu.kernels.core.jit import annotated_entry, annotated_signature, is_stored, jit
 from emu.kernels.core.messages import shown
 from emu.kernels.errors import ArgumentError
+from emu.kernels.gemm.arguments import (
+    check_bias,
+    factors,
+    kind_for,
+    plan_of,
+    result_array,
+)
 from emu.kernels.gemm.blocks import (
     BLOCK_STEPS,
     MAX_K,
@@ -55,19 +69,6 @@ from emu.kernels.gemm.operands import (
     output_from,
 )
 
-_F16, _F32, _F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
-_I8, _I32 = np.dtype(np.int8), np.dtype(np.int32)
-
-# dtype of the operands: arithmetic kind, dtype of the sums, dtypes that the result may have.
-_PLANS: dict[
-    np.dtype[np.generic], tuple[int, np.dtype[np.generic], tuple[np.dtype[np.generic], ...]]
-] = {
-    _F32: (F32, _F32, (_F32, _F16, BFLOAT16)),
-    _F16: (F16, _F32, (_F16, _F32, BFLOAT16)),
-    BFLOAT16: (BF16, _F32, (BFLOAT16, _F32, _F16)),
-    _F64: (F64, _F64, (_F64,)),
-    _I8: (I8, _I32, (_I32,)),
-}
 _KINDS = kinds_of("float32", "float16", "bfloat16", "float64", "int32")
 
 MAX_THREADS = 1024
@@ -88,13 +89,16 @@ class Packed:
 
     Attributes:
         array: The matrix as it was given, [k, n]; changing it later does not change the products.
+        precision: That of the products, as :func:`matmul` takes it.
         panels: Address of the panels of the micro-kernel; 0 where products pack the matrix themselves.
         initial: Address of the sums that go with them.
     """
 
-    def __init__(self, array: Array, reuse: Packed | None = None) -> None:
-        kind, sums, _ = _plan(array, array)
+    def __init__(self, array: Array, reuse: Packed | None = None, precision: str = "exact") -> None:
+        kind, sums, _ = plan_of(array, array)
+        kind = kind_for(kind, precision)
         self.array = array
+        self.precision = precision
         self.panels = self.initial = 0
         self._memory = np.empty(0, np.uint8)
         k, n = array.shape
@@ -116,7 +120,13 @@ class Packed:
         )
 
 
-def pack(b: Array, *, transpose_b: bool = False, reuse: Packed | None = None) -> Packed:
+def pack(
+    b: Array,
+    *,
+    transpose_b: bool = False,
+    reuse: Packed | None = None,
+    precision: str = "exact",
+) -> Packed:
     """Lay a matrix out for :func:`matmul`, which then does not do so in every call.
 
     It is worth it where a matrix is multiplied by many others of some tens or hundreds of rows. The bits
@@ -126,20 +136,21 @@ def pack(b: Array, *, transpose_b: bool = False, reuse: Packed | None = None) ->
         b: [k, n] of fp32, fp64, fp16, bf16 or int8, any strides.
         transpose_b: ``b`` is given as [n, k].
         reuse: Take the memory of this one, which from then on has its products packed one by one.
+        precision: Of the products: ``"exact"`` or ``"native"``, as for :func:`matmul`.
 
     Returns:
         What :func:`matmul` takes as ``b``. Its memory is about that of ``b`` in fp32 (fp64 for fp64, int8
-        for int8).
+        for int8, bf16 for native bf16).
 
     Raises:
-        ArgumentError: Wrong dtype or shape.
+        ArgumentError: Wrong dtype or shape, or an unknown precision.
     """
     if not isinstance(b, np.ndarray) or b.ndim != 2:
         raise ArgumentError(f"b must be a matrix, but got {shown(b)}")
     if reuse is not None and not isinstance(reuse, Packed):
         raise ArgumentError(f"reuse must be what pack() made, but got {shown(reuse)}")
-    _plan(b, b, "b")
-    return Packed(b.T if check.flag("transpose_b", transpose_b) else b, reuse)
+    kind_for(plan_of(b, b, "b")[0], precision)
+    return Packed(b.T if check.flag("transpose_b", transpose_b) else b, reuse, precision)
 
 
 def matmul(
@@ -155,6 +166,7 @@ def matmul(
     transpose_b: bool = False,
     threads: int | None = None,
     deterministic: bool = True,
+    precision: str = "exact",
 ) -> Array:
     """Return ``alpha * (a @ b) + beta * out + bias``.
 
@@ -180,6 +192,8 @@ def matmul(
             process one.
         deterministic: Give the same bits for any number of threads. False lets the threads share a long k
             between them where there are too few rows and columns to share.
+        precision: ``"native"`` multiplies bf16 by the CPU's own instruction for it where there is one, with
+            results that differ between CPUs; see the module. A packed ``b`` must have been packed for it.
 
     Returns:
         ``out``, or the new array.
@@ -189,14 +203,19 @@ def matmul(
     """
     places, packed = (0, 0), isinstance(b, Packed)
     if isinstance(b, Packed):
+        if type(precision) is str and precision != b.precision:
+            raise ArgumentError(
+                f"precision must be that of the packed b, {b.precision!r}, but got {precision!r}"
+            )
         places, b = (b.panels, b.initial), b.array
-    kind, sums, allowed = _plan(a, b)
-    alpha, beta = _factors(kind, alpha, beta)
+    kind, sums, allowed = plan_of(a, b)
+    kind = kind_for(kind, precision)
+    alpha, beta = factors(kind, alpha, beta)
     deterministic = check.flag("deterministic", deterministic)
     left = a.swapaxes(-1, -2) if check.flag("transpose_a", transpose_a) else a
     right = b.swapaxes(-1, -2) if check.flag("transpose_b", transpose_b) and not packed else b
-    result = _result(left, right, out, dtype, allowed, a, b)
-    offset = _check_bias(bias, result.shape[-1], sums)
+    result = result_array(left, right, out, dtype, allowed, a, b)
+    offset = check_bias(bias, result.shape[-1], sums)
     if beta != 0 and out is None:
         raise ArgumentError(f"out must be given when beta is not 0, but got beta {beta}")
     if threads is not None:
@@ -220,91 +239,6 @@ def matmul(
         for index in np.ndindex(batch):
             work.run(left[index], right[index], result[index])
     return result
-
-
-def _factors(kind: int, alpha: object, beta: object) -> tuple[float, float]:
-    """Check and return alpha and beta."""
-    if type(alpha) is type(beta) is float and (kind != I8 or (alpha == 1.0 and beta == 0.0)):
-        return alpha, beta
-    numbers = check.number("alpha", alpha), check.number("beta", beta)
-    for name, value in zip(("alpha", "beta"), numbers, strict=True):
-        if kind == I8 and not (value.is_integer() and abs(value) < 1 << 63):
-            raise ArgumentError(
-                f"alpha and beta must be integral for int8, and fit 64 bits, but got {name} {value}"
-            )
-    return numbers
-
-
-def _plan(
-    a: Array, b: Array, first: str = "a"
-) -> tuple[int, np.dtype[np.generic], tuple[np.dtype[np.generic], ...]]:
-    operands: tuple[tuple[str, Any], ...] = ((first, a), ("b", b))
-    for name, array in operands:
-        # Tested here, because a call costs small products 2 %.
-        if not isinstance(array, np.ndarray):
-            check.ndarray(name, array)
-        if array.ndim < 2:
-            raise ArgumentError(f"{name} must have at least 2 axes, but got shape {array.shape}")
-    plan = _PLANS.get(a.dtype)
-    if plan is None:
-        names = ", ".join(map(str, _PLANS))
-        raise ArgumentError(f"{first} must have one of the dtypes {names}, but got {a.dtype}")
-    if b.dtype != a.dtype:
-        raise ArgumentError(f"b must have the dtype of a, {a.dtype}, but got {b.dtype}")
-    return plan
-
-
-def _result(
-    left: Array,
-    right: Array,
-    out: Array | None,
-    dtype: npt.DTypeLike | None,
-    allowed: tuple[np.dtype[np.generic], ...],
-    a: Array,
-    b: Array,
-) -> Array:
-    """Check the shapes and return the array to write to."""
-    if left.shape[-1] != right.shape[-2]:
-        raise ArgumentError(
-            f"b must have a's k of {left.shape[-1]}, but got {right.shape[-2]} "
-            f"(a has shape {a.shape}, b {b.shape})"
-        )
-    shape: tuple[int, ...] = (left.shape[-2], right.shape[-1])
-    if left.ndim > 2 or right.ndim > 2:
-        try:
-            shape = np.broadcast_shapes(left.shape[:-2], right.shape[:-2]) + shape
-        except ValueError:
-            raise ArgumentError(
-                f"a and b must broadcast before the last two axes, but got {a.shape} and {b.shape}"
-            ) from None
-    if dtype is not None:
-        dtype = check.dtype("dtype", dtype)
-    if out is None:
-        dtype = allowed[0] if dtype is None else dtype
-    else:
-        if type(out) is not np.ndarray or out.shape != shape or not out.flags.writeable or dtype:
-            check.target("out", out, shape, dtype)
-        dtype = out.dtype
-    if dtype not in allowed:
-        names = ", ".join(str(d) for d in allowed)
-        raise ArgumentError(
-            f"the result of {a.dtype} must have one of the dtypes {names}, but got "
-            f"{'dtype' if out is None else 'out with dtype'} {dtype}"
-        )
-    return np.empty(shape, dtype) if out is None else out
-
-
-def _check_bias(bias: Array | None, n: int, sums: np.dtype[np.generic]) -> Array | None:
-    if bias is None:
-        return None
-    array = check.array("bias", bias)
-    if array.dtype.kind not in "biuf" and array.dtype != BFLOAT16:
-        raise ArgumentError(f"bias must have a dtype of real numbers, but got {array.dtype}")
-    if array.shape != (n,):
-        raise ArgumentError(f"bias must have shape ({n},), but got {array.shape}")
-    if sums == _I32 and array.dtype.kind not in "iu":
-        raise ArgumentError(f"bias must be of integers for int8, but got {array.dtype}")
-    return np.ascontiguousarray(array, sums)
 
 
 class _Work:

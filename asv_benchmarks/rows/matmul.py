@@ -16,6 +16,7 @@ SIZES = (256, 512, 1024, 2048)
 _SETTLE_S = 0.2
 """OpenBLAS's threads go on spinning for about a tenth of a second, GNU OpenMP's for some milliseconds."""
 
+NATIVE_SIZES = (512, 1024, 2048)
 TORCH_SIZES = (256, 512, 1024)  # without a bf16 unit torch takes 20 s for 2048
 
 
@@ -28,12 +29,12 @@ def operands(size: int, dtype: Any) -> tuple[Any, Any]:
     return a, b
 
 
-def ours(size: int, dtype: Any, threads: int) -> Callable[[], object]:
+def ours(size: int, dtype: Any, threads: int, precision: str = "exact") -> Callable[[], object]:
     from emu.kernels.matmul import matmul
 
     a, b = operands(size, dtype)
-    out = matmul(a, b, threads=threads)
-    return partial(matmul, a, b, out=out, threads=threads)
+    out = matmul(a, b, threads=threads, precision=precision)
+    return partial(matmul, a, b, out=out, threads=threads, precision=precision)
 
 
 def _bfloat16() -> Any:
@@ -74,8 +75,10 @@ def _fp32(settings: Settings, name: str, size: int) -> Outcome:
     return duel(settings, mine, clock(ours(size, np.dtype(np.float32), 1)))
 
 
-def _torch(settings: Settings, name: str, size: int) -> Outcome:
-    mine = clock(ours(size, DTYPES[name](), 1))
+def _torch(
+    settings: Settings, name: str, size: int, threads: int = 1, precision: str = "exact"
+) -> Outcome:
+    mine = clock(ours(size, DTYPES[name](), threads, precision))
     try:
         import torch
     except ImportError:
@@ -83,12 +86,13 @@ def _torch(settings: Settings, name: str, size: int) -> Outcome:
     kind = {"fp16": torch.float16, "bf16": torch.bfloat16}[name]
     a, b = (torch.from_numpy(x).to(kind) for x in operands(size, np.dtype(np.float32)))
     out = torch.empty_like(a)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
     try:
-        return duel(settings, mine, clock(lambda: torch.mm(a, b, out=out)))
+        settle_s = _SETTLE_S if threads > 1 else 0.0
+        return duel(settings, mine, clock(lambda: torch.mm(a, b, out=out)), settle_s=settle_s)
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(before)
 
 
 def _has_bf16_unit() -> bool:
@@ -120,6 +124,11 @@ def _rows() -> list[Bench]:
         for size in TORCH_SIZES:
             run = partial(_torch, name=name, size=size)
             rows.append(Bench(f"matmul/{name} {size}", "torch", "ms", _torch_goal(), run))
+    for size in NATIVE_SIZES if _has_bf16_unit() else ():
+        for threads in (1, 2):
+            run = partial(_torch, name="bf16", size=size, threads=threads, precision="native")
+            label = f"matmul/bf16 native {size}, {threads} thread{'s' * (threads > 1)}"
+            rows.append(Bench(label, "torch", "ms", Goal(ratio=0.95), run))
     return rows
 
 

@@ -536,12 +536,17 @@ class Builder:
         """Sort unsigned integers along the last axis, the smallest first."""
         return self._one(Code.SORT, (values,), values.type)
 
-    def dot(self, a: Value, b: Value, c: Value) -> Value:
-        """Compute ``a @ b + c``: floats accumulate in c's dtype (at least fp32), integers in i32."""
+    def dot(self, a: Value, b: Value, c: Value, native: bool = False) -> Value:
+        """Compute ``a @ b + c``: floats accumulate in c's dtype (at least fp32), integers in i32.
+
+        ``native``: bf16 by the CPU's own instruction, if it has one.
+        """
         *batch, m, k = a.shape
         *_, n = b.shape
         if b.shape != (*batch, k, n) or c.shape != (*batch, m, n):
             raise TileError(f"dot cannot multiply {a.type} by {b.type} and add {c.type}")
+        if native:
+            return self._one(Code.DOT, (a, b, c), c.type, native=True)
         return self._one(Code.DOT, (a, b, c), c.type)
 
     # ---- order and diagnosis

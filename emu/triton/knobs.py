@@ -482,12 +482,15 @@ class language_knobs(base_knobs):
             ``TRITON_APPLY_INPUT_PRECISION``.
         fp32_default: With it the precision of products that name none; None: ``"tf32"``. Default:
             ``TRITON_F32_DEFAULT``.
+        allow_bf16_native: Multiply bf16 by the CPU's own instruction, where a product does not say
+            ``input_precision="ieee"``; results then differ between CPUs. Default: ``EMU_ALLOW_BF16_NATIVE``.
         default_fp_fusion: Kept. Default: ``TRITON_DEFAULT_FP_FUSION``, else True.
         strict_reduction_ordering: Kept. False.
     """
 
     apply_input_precision = env_bool("TRITON_APPLY_INPUT_PRECISION")
     fp32_default = env_opt_str("TRITON_F32_DEFAULT")
+    allow_bf16_native = env_bool("EMU_ALLOW_BF16_NATIVE")
     default_fp_fusion = env_bool("TRITON_DEFAULT_FP_FUSION", True)
     strict_reduction_ordering: bool = False
 

@@ -30,6 +30,7 @@ from emu.kernels.core.dtypes import F32, F64, I8
 from emu.kernels.core.jit import carray, jit
 from emu.kernels.gemm.finish import finish
 from emu.kernels.gemm.microkernel import (
+    BF16_PAIRS,
     COLUMNS_32,
     COLUMNS_64,
     FEW_ROWS,
@@ -45,6 +46,8 @@ from emu.kernels.gemm.microkernel import (
     tile_f32_few,
     tile_f64,
     tile_f64_few,
+    tile_pairs,
+    tile_pairs_few,
 )
 from emu.kernels.gemm.operands import (
     Matrix,
@@ -58,6 +61,7 @@ from emu.kernels.gemm.operands import (
 )
 from emu.kernels.gemm.packing import pack_panels, pack_rows
 from emu.kernels.gemm.packing_int8 import SHIFTED, pack_panels_int8, pack_rows_int8
+from emu.kernels.gemm.packing_pairs import pack_panels_pairs, pack_rows_pairs
 from emu.kernels.gemm.vector import times_columns
 
 BLOCK_ROWS = 96 // ROWS * ROWS
@@ -73,6 +77,7 @@ MAX_K = 1 << 14
 _PAD = 64  # bytes; rows whose distance is a power of two would share the same few cache sets
 _A_ROW = BLOCK_STEPS * 8 + _PAD
 _ALIGN = 64
+_AS_STORED = (F32, F64, BF16_PAIRS)  # A's elements are what the micro-kernel reads
 
 
 @jit(inline="always")
@@ -87,9 +92,16 @@ def _size(kind: int) -> int:
 
 
 @jit(inline="always")
+def _group(kind: int) -> int:
+    """Return the values of k that one step of the micro-kernel takes."""
+    return GROUP if kind == I8 else 2 if kind == BF16_PAIRS else 1
+
+
+@jit(inline="always")
 def _steps(kind: int, count: int) -> int:
     """Return the steps of the micro-kernel for ``count`` values of k."""
-    return (count + GROUP - 1) // GROUP if kind == I8 else count
+    group = _group(kind)
+    return (count + group - 1) // group
 
 
 def block_columns(n: int, k: int, size: int) -> int:
@@ -124,6 +136,11 @@ def _tiles(
                 tile_dot_few(at, panel, steps, to, accumulate)
             else:
                 tile_dot(at, panel, steps, to, accumulate)
+        elif kind == BF16_PAIRS:
+            if few:
+                tile_pairs_few(at, panel, steps, to, accumulate)
+            else:
+                tile_pairs(at, panel, steps, to, accumulate)
         elif few:
             tile_f32_few(at, panel, steps, to, accumulate)
         else:
@@ -155,6 +172,8 @@ def _start_rows(c: Rows, initial: int, rows: int, count: int, accumulate: int) -
 def _pack_a(kind: int, target: int, source: Matrix, rows: int, count: int) -> None:
     if kind == I8:
         pack_rows_int8(target, _A_ROW, source.address, source.row, source.column, rows, count)
+    elif kind == BF16_PAIRS:
+        pack_rows_pairs(target, _A_ROW, source.address, source.row, source.column, rows, count)
     else:
         pack_rows(kind, target, _A_ROW, source.address, source.row, source.column, rows, count)
 
@@ -169,6 +188,8 @@ def _pack_b(kind: int, target: int, b: Matrix, k: int, n: int) -> None:
         to, at = target + _steps(kind, start) * row, b.address + start * b.row
         if kind == I8:
             pack_panels_int8(to, at, b.row, b.column, count, n, depth)
+        elif kind == BF16_PAIRS:
+            pack_panels_pairs(to, at, b.row, b.column, count, n, depth)
         else:
             pack_panels(kind, to, at, b.row, b.column, count, n, depth)
 
@@ -234,7 +255,7 @@ def multiply(
     """Multiply matrices on this thread.
 
     Args:
-        kind: Arithmetic kind of A and B: F32, F16, BF16, F64 or I8.
+        kind: Arithmetic kind of A and B: F32, F16, BF16, BF16_PAIRS, F64 or I8.
         size: Extents; k is at most :data:`MAX_K`, and not 0.
         a: Left matrix.
         b: Right matrix.
@@ -416,15 +437,16 @@ def _block_of_rows(
 ) -> None:
     """Compute the sums of a block: full tiles in C itself, the others in the buffer."""
     nbytes, columns, depth = _size(kind), _columns(kind), _steps(kind, k)
-    group = GROUP if kind == I8 else 1
+    group = _group(kind)
     row_bytes = columns * nbytes  # of a panel
     further = _begin_sums(kind, block, c, buffers, accumulate)
     # Whole tiles read the rows of A in place where these are contiguous and need no conversion.
-    ready = block.rows // ROWS * ROWS if kind in (F32, F64) and a.column == nbytes else 0
+    whole = block.rows // ROWS * ROWS if a.column * group == nbytes and kind in _AS_STORED else 0
     for s in range(0, depth, BLOCK_STEPS):
         steps = min(BLOCK_STEPS, depth - s)
         first = s * group  # of k
         count = min(steps * group, k - first)
+        ready = whole if count == steps * group else 0  # a pair must not reach beyond its row
         at = matrix_at(a, 0, first)
         target = buffers.packed_a + ready * _A_ROW
         _pack_a(kind, target, matrix_at(at, ready, 0), block.rows - ready, count)

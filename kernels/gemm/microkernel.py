@@ -15,6 +15,8 @@ the usual sizes; with 16 registers of 256 bits 6 × 16 is the largest that fits.
 **What is computed.** Every element of C is one chain: ``sum = fma(a[k], b[k], sum)``, k increasing,
 from zero or from the value that C holds. The result therefore does not depend on how the product
 was cut into tiles, as long as each chain goes on where it stopped.
+The exception is what is asked for by name: ``PAIRS`` adds the products of two neighbours along k by one
+instruction, which rounds as its CPU does.
 
 A is read in place, row by row, at any row stride; only its elements within a row must be contiguous.
 That saves packing it where it already is like that.
@@ -72,15 +74,19 @@ class Layout:
     """The CPU multiplies and adds with one rounding."""
     dot: str
     """Way of multiplying int8: ``vnni`` (groups of 4 bytes), ``madd`` (pairs of 16 bits), ``plain``."""
+    pairs: str = ""
+    """Instruction that multiplies pairs of bf16 and adds them in fp32: ``vdpbf16ps``, ``bfdot``; empty: none."""
 
 
 def choose_layout(features: frozenset[str], x86: bool) -> Layout:
     """Return the layout for a CPU."""
     if not x86:  # aarch64: 32 registers of 128 bits
-        return Layout(vector_bytes=16, rows=8, vectors=2, fused=True, dot="plain")
+        pairs = "bfdot" if "bf16" in features else ""
+        return Layout(vector_bytes=16, rows=8, vectors=2, fused=True, dot="plain", pairs=pairs)
     if {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= features:
         dot = "vnni" if "avx512vnni" in features else "madd"
-        return Layout(vector_bytes=64, rows=8, vectors=2, fused=True, dot=dot)
+        pairs = "vdpbf16ps" if "avx512bf16" in features else ""
+        return Layout(vector_bytes=64, rows=8, vectors=2, fused=True, dot=dot, pairs=pairs)
     if {"avx2", "fma"} <= features:
         return Layout(vector_bytes=32, rows=6, vectors=2, fused=True, dot="madd")
     return Layout(vector_bytes=16, rows=4, vectors=2, fused=False, dot="plain")
@@ -101,6 +107,8 @@ class Element:
     """LLVM type of an element of a packed operand and of a sum."""
     size: int
     multiply_add: MultiplyAdd
+    align: int
+    """Bytes by which the address of an element is divisible: those of its smallest part."""
 
     @property
     def lanes(self) -> int:
@@ -145,10 +153,30 @@ def _dot_multiply_add(builder: IrBuilder, a: IrValue, b: IrValue, total: IrValue
     return builder.add(total, products)
 
 
-F32 = Element(name="f32", kind=ir.FloatType(), size=4, multiply_add=_float_multiply_add)
-F64 = Element(name="f64", kind=ir.DoubleType(), size=8, multiply_add=_float_multiply_add)
-DOT = Element(name="dot", kind=_I32, size=4, multiply_add=_dot_multiply_add)
+def _pairs_multiply_add(builder: IrBuilder, a: IrValue, b: IrValue, total: IrValue) -> IrValue:
+    """Add the two products of bf16 within each 32 bits of ``a`` and ``b`` to ``total``."""
+    vector = total.type
+    # The operands of both are bf16 in LLVM, which still takes these older forms and converts them.
+    if LAYOUT.pairs == "vdpbf16ps":
+        operand, name = ir.VectorType(_I32, vector.count), "llvm.x86.avx512bf16.dpbf16ps.512"
+    else:
+        operand, name = ir.VectorType(ir.IntType(8), 16), "llvm.aarch64.neon.bfdot.v4f32.v16i8"
+    kind = ir.FunctionType(vector, [vector, operand, operand])
+    dot = cgutils.get_or_insert_function(builder.module, kind, name)
+    return builder.call(dot, [total, builder.bitcast(a, operand), builder.bitcast(b, operand)])
+
+
+F32 = Element(name="f32", kind=ir.FloatType(), size=4, multiply_add=_float_multiply_add, align=4)
+F64 = Element(name="f64", kind=ir.DoubleType(), size=8, multiply_add=_float_multiply_add, align=8)
+DOT = Element(name="dot", kind=_I32, size=4, multiply_add=_dot_multiply_add, align=4)
 """A group of int8 or int16 values in 32 bits; the sums are int32."""
+PAIRS = Element(
+    name="pairs", kind=ir.FloatType(), size=4, multiply_add=_pairs_multiply_add, align=2
+)
+"""Two bf16 in 32 bits; the sums are fp32."""
+
+BF16_PAIRS = 1000
+"""Arithmetic kind of a product of bf16 by the CPU's own instruction (``PAIRS``); beyond those of dtypes."""
 
 GROUP = {"vnni": 4, "madd": 2, "plain": 1}[LAYOUT.dot]
 """Values of k that one step of the ``DOT`` kernel takes."""
@@ -243,14 +271,14 @@ class _Emitter:
         b = [
             self.load(
                 self.at(builder.add(panel, _constant(v * LAYOUT.vector_bytes)), element.vector),
-                element.size,
+                element.align,
             )
             for v in range(self.vectors)
         ]
         offset = builder.mul(step, _constant(element.size))
         new = []
         for r, row in enumerate(a_rows):
-            value = self.load(self.at(builder.add(row, offset), element.kind), element.size)
+            value = self.load(self.at(builder.add(row, offset), element.kind), element.align)
             a = broadcast(builder, value, element.vector)
             new += [
                 element.multiply_add(builder, a, b[v], sums[r * self.vectors + v])
@@ -302,6 +330,11 @@ FEW_ROWS = 4
 tile_f32, tile_f32_few = _micro_kernel(F32, ROWS), _micro_kernel(F32, FEW_ROWS)
 tile_f64, tile_f64_few = _micro_kernel(F64, ROWS), _micro_kernel(F64, FEW_ROWS)
 tile_dot, tile_dot_few = _micro_kernel(DOT, ROWS), _micro_kernel(DOT, FEW_ROWS)
+HAS_PAIRS = bool(LAYOUT.pairs)
+"""The CPU multiplies pairs of bf16."""
+
+_pairs = PAIRS if HAS_PAIRS else F32  # of a kind that nothing has then
+tile_pairs, tile_pairs_few = _micro_kernel(_pairs, ROWS), _micro_kernel(_pairs, FEW_ROWS)
 
 _WIDE = 8
 WIDE_32, WIDE_64 = _WIDE * LAYOUT.vector_bytes // 4, _WIDE * LAYOUT.vector_bytes // 8

@@ -59,13 +59,17 @@ def matmul_targets() -> Iterator[Target]:
             lambda a=a, b=b, c=c, result=result: {
                 "a": a, "b": b, "out": c.astype(result), "dtype": result, "alpha": 2, "beta": 1,
                 "bias": np.ones(5, result), "transpose_a": False, "transpose_b": False, "deterministic": True,
+                "precision": "native",
             },
             also={"a": ("out", "b must", "bias"), "b": ("out", "bias", "a and b"), "dtype": ("out",),
                   "transpose_a": ("a's k",), "transpose_b": ("a's k",)},
         )  # fmt: skip
         yield target(
-            matmul.pack, lambda b=b: {"b": b, "transpose_b": True, "reuse": matmul.pack(b)}
-        )
+            matmul.pack,
+            lambda b=b: {
+                "b": b, "transpose_b": True, "reuse": matmul.pack(b), "precision": "native",
+            },
+        )  # fmt: skip
 
 
 def quant_targets() -> Iterator[Target]:

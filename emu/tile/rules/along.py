@@ -16,6 +16,7 @@ from emu.tile.rules.demands import (
     yields,
 )
 from emu.tile.types import (
+    BF16,
     F16,
     F32,
     F64,
@@ -97,4 +98,9 @@ def dot(o: Operation) -> None:
         widest = max(d.bits for d in pair)
         need(all(d.is_float for d in pair), f"{total} adds products of floats, not {a}, {b}")
         need(widest <= max(total.bits, 32), f"products of {a} and {b} need f64, but got {c}")
+    if o.attributes.get("native"):
+        need(
+            pair == [BF16, BF16] and total == F32 and a.shape[-1] % 2 == 0,
+            f"native adds pairs of bf16 to f32, but got {a}, {b} and {c}",
+        )
     result_is(o, c)

@@ -55,6 +55,7 @@ OPTIONAL: dict[Code, Tests] = {
     Code.MIN: _NAN,
     Code.MAX: _NAN,
     Code.SCAN: {"reverse": (_truth, "a bool")},
+    Code.DOT: {"native": (_truth, "a bool")},
     Code.ASSERT: {"names": (_text, "a string")},
     Code.PRINT: {"hex": (_truth, "a bool")},
 }

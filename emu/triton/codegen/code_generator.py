@@ -142,7 +142,7 @@ def build_module(
             a tuple of these, in which a constexpr (or its type) stands for a known item.
         constants: Values of the other parameters. Parameters in neither have their defaults.
         options: The launch's; an attribute or item ``debug`` makes ``device_assert`` effective, and
-            ``input_precision`` rounds operands of fp32 products.
+            ``input_precision`` rounds operands of fp32 products, ``bf16_native`` multiplies bf16 natively.
 
     Returns:
         A module whose kernel takes the parameters that are not constant, in order, items of tuples one
@@ -184,6 +184,7 @@ def _context(state: State, module: Module, options: object) -> Context:
         functools.partial(_combine, state),
         debug=bool(_option(options, "debug")),
         input_precision=None if precision is None else str(precision),
+        bf16_native=bool(_option(options, "bf16_native")),
         sanitize_overflow=_option(options, "sanitize_overflow") is not False,
     )
 

@@ -17,6 +17,7 @@ from emu.tile import ir, printing
 from emu.tile.cpu.run import watching
 from emu.tile.reference.interpreter import argument
 from emu.tile.types import F32, DType, element_of
+from emu.triton import knobs
 from emu.triton.interpreter import debugging
 from emu.triton.interpreter.callees import CALLEES
 from emu.triton.interpreter.errors import InterpretedAssertionError, InterpreterError
@@ -89,6 +90,7 @@ def _run(launch: Launch) -> InterpreterError | None:
         context = Context(evaluator, ir.Module(), _call, launch.checks_assertions, print_=_print)
         context.sanitize_overflow = launch.checks_overflow
         context.input_precision = launch.input_precision
+        context.bf16_native = knobs.language.allow_bf16_native
         context.map_scalars = evaluator.map_scalars
         CALLEES.reset()
         with building(context):

@@ -45,6 +45,7 @@ class Context:
         asserted: Where conditions that a combine function asserts are collected; ``None`` outside of one.
         input_precision: Default of ``dot`` for operands of fp32, which are then rounded as it says; ``None``: they
             are not rounded, whatever a kernel asks for.
+        bf16_native: Whether ``dot`` of bf16 takes the CPU's own instruction where a kernel names no precision.
         sanitize_overflow: Whether, with ``debug``, integers that wrap around are errors.
         operands: What the condition of the assertion at hand compares, by its text: its error shows them.
         print_: Function that ``static_print`` prints with; ``None``: ``print``.
@@ -58,6 +59,7 @@ class Context:
     debug: bool = False
     asserted: Asserted | None = None
     input_precision: str | None = None
+    bf16_native: bool = False
     sanitize_overflow: bool = True
     operands: Mapping[str, object] = field(default_factory=dict)
     print_: Callable[..., None] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder, current
@@ -11,9 +12,10 @@ from emu.triton.language.creation import zeros
 from emu.triton.language.operand_rounding import PRECISIONS, multiply
 from emu.triton.language.shapes import reshape, wrapped
 from emu.triton.language.small_floats import ENCODINGS
-from emu.triton.language.types import dtype, float16, float32, float64, int32
+from emu.triton.language.types import bfloat16, dtype, float16, float32, float64, int32
 from emu.triton.language.values import tensor
 
+_NATIVE_COLUMNS = 16  # sums of one instruction
 _INPUTS = ("int8", "uint8", "fp16", "bf16", "fp32", "fp64")
 
 
@@ -51,25 +53,39 @@ def _checked_shapes(a: tensor, b: tensor) -> tuple[int, ...]:
     return (*a.extents[:-1], b.extents[-1])
 
 
+class _Precision(NamedTuple):
+    """How a product is computed.
+
+    Attributes:
+        fp32: Of operands of fp32: ``"ieee"`` unless the launch rounds them.
+        bf16_native: bf16 is multiplied by the CPU's own instruction.
+    """
+
+    fp32: str
+    bf16_native: bool
+
+
 def _checked_precision(
     input_precision: ConstexprLike[str | None], allow_tf32: ConstexprLike[bool | None]
-) -> str:
-    """Return the precision of the operands of fp32: ``"ieee"`` unless the launch rounds them."""
+) -> _Precision:
     precision, allowed = unwrap(input_precision), unwrap(allow_tf32)
     if precision is not None and allowed is not None:
         raise ValueError(
             f"only one of input_precision and allow_tf32 may be given, but got {precision!r} and "
             f"{allowed!r}"
         )
-    if precision is not None and str(precision).lower() not in PRECISIONS:
-        said = ", ".join(repr(p) for p in PRECISIONS)
+    known = (*PRECISIONS, "native")
+    if precision is not None and str(precision).lower() not in known:
+        said = ", ".join(repr(p) for p in known)
         raise ValueError(f"input_precision must be one of {said}, but got {precision!r}")
+    said_here = None if precision is None else str(precision).lower()
+    native = said_here == "native" or (said_here != "ieee" and current().bf16_native)
     default = current().input_precision
     if default is None:
-        return "ieee"
+        return _Precision("ieee", native)
     if allowed is not None:
-        return "tf32" if allowed else "ieee"
-    return default if precision is None else str(precision).lower()
+        return _Precision("tf32" if allowed else "ieee", native)
+    return _Precision(default if said_here in (None, "native") else said_here, native)
 
 
 def _result_dtype(a: tensor, out: dtype) -> dtype:
@@ -109,7 +125,9 @@ def dot(
         other: Of shape (..., k, n) and the same dtype; fp8 dtypes may differ.
         acc: Accumulator, of shape (..., m, n) and the dtype of the result.
         input_precision: ``"tf32"``, ``"tf32x3"``, ``"ieee"``, ``"bf16x3"`` or ``"bf16x6"``. Default, where it is
-            applied: ``TRITON_F32_DEFAULT``, or ``"tf32"``.
+            applied: ``TRITON_F32_DEFAULT``, or ``"tf32"``. ``"native"`` multiplies bf16 by the CPU's own
+            instruction, if it has one, k is even and n a multiple of 16; so does the knob
+            ``language.allow_bf16_native`` where ``"ieee"`` is not said.
         allow_tf32: The old form of ``input_precision``: ``"tf32"`` or ``"ieee"``.
         max_num_imprecise_acc: Accepted for fp8; accumulation is always fp32.
         out_dtype: Dtype of the result for fp16 and fp8: fp32 (the default, or that of ``acc``) or fp16.
@@ -140,13 +158,18 @@ def dot(
     return _multiplied(input, other, start, precision)
 
 
-def _multiplied(a: tensor, b: tensor, c: tensor, precision: str) -> tensor:
+def _multiplied(a: tensor, b: tensor, c: tensor, precision: _Precision) -> tensor:
     shape = c.extents
     batches = math.prod(shape[:-2])
     if len(shape) > 3:
         a, b, c = (reshape(x, batches, *x.extents[-2:]) for x in (a, b, c))
     if a.dtype == float32:
-        return reshape(multiply(a, b, c, precision), shape)
+        return reshape(multiply(a, b, c, precision.fp32), shape)
+    native = (
+        precision.bf16_native
+        and a.dtype == b.dtype == bfloat16
+        and b.extents[-2] % 2 == b.extents[-1] % _NATIVE_COLUMNS == 0
+    )
     if a.dtype != b.dtype or a.dtype.name in ENCODINGS:  # fp16 holds the values of every fp8
         a, b = cast_to(a, float16), cast_to(b, float16)
-    return reshape(wrapped(builder().dot(a.handle, b.handle, c.handle), c.dtype), shape)
+    return reshape(wrapped(builder().dot(a.handle, b.handle, c.handle, native), c.dtype), shape)

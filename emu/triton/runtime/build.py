@@ -14,7 +14,7 @@ import functools
 import hashlib
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from emu.tile.ir import Module
@@ -53,6 +53,10 @@ __all__ = [
 ]
 
 
+def _bf16_native() -> bool:
+    return knobs.language.allow_bf16_native
+
+
 @dataclass(frozen=True)
 class Request:
     """Description of a kernel to build: function, argument types and constants.
@@ -68,6 +72,7 @@ class Request:
         check: What the kernel checks as it runs: None, or one of ``check_modes.MODES``.
         input_precision: Default of ``dot`` where operands of fp32 are rounded as a kernel says; None where they
             are not.
+        bf16_native: Whether ``dot`` of bf16 takes the CPU's own instruction.
     """
 
     fn: JITCallable
@@ -79,6 +84,7 @@ class Request:
     check: str | None = None
     input_precision: str | None = None
     sanitize: bool = True
+    bf16_native: bool = field(default_factory=_bf16_native)
 
     def key(self) -> Key:
         """Return a key of the request among those of one function, in this process."""
@@ -90,6 +96,7 @@ class Request:
             self.check,
             self.input_precision,
             self.sanitize,
+            self.bf16_native,
         )
         return tuple(self.signature.items()), constants, *how
 
@@ -116,6 +123,8 @@ class Request:
             parts = (*parts, self.check)
         if not self.sanitize:
             parts = (*parts, "wraps")
+        if self.bf16_native:
+            parts = (*parts, "bf16_native")
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
 
     def module(self) -> Module:
@@ -137,6 +146,7 @@ class Request:
             "debug": self.debug,
             "input_precision": self.input_precision,
             "sanitize_overflow": self.sanitize,
+            "bf16_native": self.bf16_native,
         }
         try:
             return build_module(self.fn, types, constants, options)

@@ -15,6 +15,7 @@ WRONG = {
     "%r = sort %i : i32": "must be a tile",
     "%r = dot %x, %x, %x : tile<4x8xf32>": "it cannot multiply",
     "%r = dot %x, %y, %t : tile<4x8xi32>": "it cannot multiply",
+    "%z = constant {value = 1} : tile<4x4xf32>\n%r = dot %x, %y, %z {native = true} : tile<4x4xf32>": "native adds pairs of bf16",
 }
 
 

@@ -9,6 +9,7 @@ import pytest
 from language_harness import DTYPES, emit, evaluate, value
 
 import emu.triton.language as tl
+from emu.tile.ops import Code
 
 RNG = np.random.default_rng(0)
 
@@ -75,6 +76,30 @@ def test_precisions_are_accepted() -> None:
     ):
         got = evaluate(lambda x, y, w=keywords: tl.dot(x, y, **w), a, b)
         np.testing.assert_array_equal(got, exact(a) @ exact(b))
+
+
+def dots(function: Any, name: str = "bf16", n: int = 16, k: int = 16, **options: Any) -> list[Any]:
+    """Whether the products that a function emits are native ones."""
+    a, b = matrix(name, 8, k), matrix(name, k, n)
+    _, module = emit(function, a, b, **options)
+    code = [o for f in module.functions.values() for o in f.body.operations if o.code is Code.DOT]
+    return [o.attributes.get("native", False) for o in code]
+
+
+def test_native_products_are_of_bf16_that_fills_vectors() -> None:
+    def named(x: Any, y: Any) -> Any:
+        return tl.dot(x, y, input_precision="native")
+
+    assert dots(named) == [True]
+    assert dots(named, "fp16") == dots(named, "fp32") == dots(named, "int8") == [False]
+    assert dots(named, n=8) == dots(named, k=1) == [False]
+    assert dots(tl.dot) == [False]
+
+
+def test_a_launch_may_make_products_native_that_name_no_precision() -> None:
+    assert dots(tl.dot, bf16_native=True) == [True]
+    assert dots(lambda x, y: tl.dot(x, y, input_precision="tf32"), bf16_native=True) == [True]
+    assert dots(lambda x, y: tl.dot(x, y, input_precision="ieee"), bf16_native=True) == [False]
 
 
 def test_bad_products_are_named() -> None:

@@ -2,12 +2,16 @@
 
 import os
 
+import ml_dtypes
 import numpy as np
 import pytest
 from triton_kernels import copy
 
 import emu.triton.language as tl
 from emu import triton
+from emu.triton.runtime.build import Request
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
 def test_options_are_accepted_and_do_not_compile_again():
@@ -103,3 +107,41 @@ def test_operands_of_products_are_rounded_where_a_launch_says_so(monkeypatch):
             result(num_stages=5)
     with pytest.raises(TypeError, match="apply_input_precision must be a bool, but got str 'tf32'"):
         result(apply_input_precision="tf32")
+
+
+@triton.jit
+def multiply_halves(x_ptr, y_ptr, z_ptr, precision: tl.constexpr = None):
+    offsets = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)
+    x, y = tl.load(x_ptr + offsets), tl.load(y_ptr + offsets)
+    tl.store(z_ptr + offsets, tl.dot(x, y, input_precision=precision))
+
+
+def test_a_knob_makes_products_of_bf16_native(monkeypatch):
+    monkeypatch.delenv("EMU_ALLOW_BF16_NATIVE", raising=False)
+    # A subnormal is zero for the instruction of the CPU, and for the reference of it.
+    x, y = np.zeros((16, 16), BFLOAT16), np.zeros((16, 16), BFLOAT16)
+    x[0, 0], y[0, 0] = 2.0**-130, 2.0**120
+    z = np.zeros((16, 16), np.float32)
+
+    def result(**options):
+        multiply_halves[(1,)](x, y, z, backend="reference", **options)
+        return z[0, 0]
+
+    assert result() == 2.0**-10
+    assert result(precision="native") == 0
+    with triton.knobs.language.scope():
+        triton.knobs.language.allow_bf16_native = True
+        assert result(num_stages=2) == 0
+        assert result(num_stages=2, precision="ieee") == 2.0**-10
+    monkeypatch.setenv("EMU_ALLOW_BF16_NATIVE", "1")
+    assert result(num_stages=4) == 0
+    assert result() == 2.0**-10  # a compiled one stays as it is
+
+
+def test_a_native_kernel_has_a_digest_of_its_own():
+    requests = [
+        Request(multiply_halves, {"x_ptr": "*bf16"}, {}, False, "cpu", bf16_native=native)
+        for native in (False, True)
+    ]
+    assert requests[0].key() != requests[1].key()
+    assert requests[0].digest() != requests[1].digest()

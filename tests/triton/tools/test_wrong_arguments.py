@@ -133,6 +133,7 @@ KNOBS = [
     ("cache", "home_dir"),
     ("language", "fp32_default"),
     ("language", "apply_input_precision"),
+    ("language", "allow_bf16_native"),
     ("language", "default_fp_fusion"),
     ("build", "cc"),
     ("proton", "disable"),

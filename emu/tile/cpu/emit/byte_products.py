@@ -1,9 +1,10 @@
-"""DOT of int8 in int32, by instructions that multiply bytes or 16-bit integers and add neighbours.
+"""DOT of int8 in int32, and native of bf16 in fp32, by instructions that multiply neighbours along k and add them.
 
 A word of 32 bits holds four neighbours along k of a row of A, or of a column of B, which is packed so first. One
 instruction multiplies the words of a vector of columns by the same word of A and adds the four products to the sums. It
 takes the bytes of one side as unsigned: B's are stored with 128 added, and each sum begins with 128 times the sum
-of its row of A less. CPUs without that instruction take words of two 16-bit integers. All of it is exact, modulo 2**32.
+of its row of A less. CPUs without that instruction take words of two 16-bit integers. All of it is exact, modulo 2**32. Words of bf16 hold two neighbours; the instruction
+rounds after each of their products and takes subnormals for zero.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from emu.tile.cpu.native import has_feature
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.ir import Operation
 from emu.tile.llvm import IrPointer, IrType, Register
-from emu.tile.types import I8, I16, I32, DType, element_of
+from emu.tile.types import BF16, F32, I8, I16, I32, DType, element_of
 
 _BIAS = 128
 CHUNK = 64  # bytes of a row of A that are added at once
@@ -48,6 +49,16 @@ class _Instruction(NamedTuple):
         """Neighbours along k in a word."""
         return 4 // self.element.bytes
 
+    @property
+    def stored(self) -> DType:
+        """Dtype of B before it is packed."""
+        return BF16 if self.element == BF16 else I8
+
+    @property
+    def total(self) -> DType:
+        """Dtype of the sums."""
+        return F32 if self.element == BF16 else I32
+
 
 def _instructions() -> list[_Instruction]:
     """Return what the CPU has, the fastest first."""
@@ -66,10 +77,14 @@ def _instructions() -> list[_Instruction]:
 
 def _instruction_of(operation: Operation) -> _Instruction | None:
     a, b, _ = operation.operands
-    if [element_of(v.type) for v in (a, b, operation.result)] != [I8, I8, I32]:
-        return None
     k, n = b.shape[-2:]
-    for one in _instructions():
+    if operation.attributes.get("native"):
+        found = [_Instruction(16, BF16)] if has_feature("avx512bf16") else []
+    elif [element_of(v.type) for v in (a, b, operation.result)] != [I8, I8, I32]:
+        return None
+    else:
+        found = _instructions()
+    for one in found:
         if k % one.parts == 0 and n % one.lanes == 0:
             return one
     return None
@@ -81,21 +96,21 @@ def is_covered(operation: Operation) -> bool:
 
 
 def reads_bytes(operation: Operation) -> bool:
-    """Return whether the product takes the bytes of A as they are, in rows that lie side by side along k."""
+    """Return whether the product takes the words of A as they are, in rows that lie side by side along k."""
     instruction = _instruction_of(operation)
-    return instruction is not None and instruction.element == I8
+    return instruction is not None and instruction.element == instruction.stored
 
 
 def emit_dot(frame: Frame, operation: Operation) -> None:
-    """Emit a DOT of int8: into the memory that its result has, or into new memory."""
+    """Emit a DOT by words: into the memory that its result has, or into new memory."""
     instruction = _instruction_of(operation)
     assert instruction is not None
     a, b, c = operation.operands
     *batch, m, k = a.shape
     n, parts = b.shape[-1], instruction.parts
-    with sums_of(frame, operation, I32) as sums:
+    with sums_of(frame, operation, instruction.total) as sums:
         left = operand(frame, a, instruction.element, True)
-        right = operand(frame, b, I8, True)
+        right = operand(frame, b, instruction.stored, True)
         packed = frame.new_copy(b, instruction.element)
         starts = frame.new_copy(c, I32)
         rows = Memory(starts.base, I32, dense_strides((*batch, m)))
@@ -109,7 +124,7 @@ def emit_dot(frame: Frame, operation: Operation) -> None:
                 _sum_rows(frame, from_a, left.step(frame.builder, -2), to_rows, (m, k))
             product = _WordProduct(
                 frame,
-                I32,
+                instruction.total,
                 [from_a, to_words, from_c, to_c],
                 (left, words, sums.begin, sums.end),
                 (m, k // parts, n),
@@ -135,13 +150,13 @@ def emit_panels(
     extent: Register,
     rounds: int,
 ) -> None:
-    """Emit a product of int8 with an extent of k that is known at run time.
+    """Emit a product by words with an extent of k that is known at run time.
 
     Args:
         frame: The function.
         operation: The DOT of one round; its columns must fill register tiles.
-        matrices: Of bytes, A with rows and B with columns side by side, and of the sums.
-        extent: Of k, a multiple of 64 (i64).
+        matrices: Of the parts of words, A with rows and B with columns side by side, and of the sums.
+        extent: Of k (i64), for int8 a multiple of 64.
         rounds: Rounds that ``extent`` is at most.
     """
     instruction = _instruction_of(operation)
@@ -149,21 +164,22 @@ def emit_panels(
     (m, k), n = operation.operands[0].shape, operation.operands[1].shape[-1]
     a, b, totals = matrices
     columns, parts = width(operation), instruction.parts
-    room = rounds * k * columns * (4 // parts)
+    room, size = rounds * k * columns * (4 // parts), instruction.stored.bytes
     packed = frame.new_copy(operation.operands[1], I8, (n // columns, room))
     starts = frame.new_copy(operation.operands[1], I32, (m,))
 
     def of_panel(panel: Register) -> None:
-        source = move(frame, b.base, panel, columns)
+        source = move(frame, b.base, panel, columns * size)
         to = move(frame, packed.base, panel, room)
         _pack(frame, instruction, source, b.step(frame.builder, -2), to, (extent, columns))
 
     counted(frame, n // columns, of_panel)
-    _sum_rows(frame, a.base, a.step(frame.builder, -2), starts.base, (m, extent))
+    if instruction.element == I8:
+        _sum_rows(frame, a.base, a.step(frame.builder, -2), starts.base, (m, extent))
     words = frame.builder.udiv(extent, r.number(r.I64, parts))
     product = _WordProduct(
         frame,
-        I32,
+        instruction.total,
         [a.base, packed.base, totals.base, totals.base],
         (a, Memory(packed.base, I32, (columns, 1)), totals, totals),
         (m, words, n),
@@ -183,6 +199,7 @@ def _pack(
 ) -> None:
     """Emit the copy of B's matrix to words, row of words after row of words."""
     (k, n), (lanes, _), parts = extents, instruction, instruction.parts
+    size = instruction.stored.bytes
 
     def of_rows(row: Register) -> None:
         first = move(frame, source, frame.builder.mul(row, r.number(r.I64, parts)), stride)
@@ -193,13 +210,13 @@ def _pack(
             builder = frame.builder
             values = []
             for start in rows:
-                place = move(frame, start, column, lanes)
-                value = builder.load(place, typ=ir.VectorType(r.BYTE, lanes))
-                value.align = 1
+                place = move(frame, start, column, lanes * size)
+                value = builder.load(place, typ=ir.VectorType(ir.IntType(8 * size), lanes))
+                value.align = size
                 values.append(value)
-            if parts == 2:
+            if parts == 2 and size == 1:
                 values = [builder.sext(v, ir.VectorType(r.I16, lanes)) for v in values]
-            else:
+            elif parts == 4:
                 biased = [builder.xor(v, r.number(v.type, _BIAS)) for v in values]
                 pairs = [alternating(builder, *biased[i : i + 2]) for i in (0, 2)]
                 values = [builder.bitcast(p, ir.VectorType(r.I16, lanes)) for p in pairs]
@@ -286,7 +303,7 @@ class _WordProduct(Product):
         return 4  # a word, whatever its parts are
 
     def _begun(self, row: Register, sums: list[Register], rows: int) -> list[Register]:
-        if self._instruction.element == I16:
+        if self._instruction.element != I8:
             return sums
         builder, vectors = self._frame.builder, len(sums) // rows
         at = move(self._frame, self._starts, row, 4)
@@ -299,6 +316,12 @@ class _WordProduct(Product):
 
     def _multiply_add(self, a: Register, b: Register, total: Register) -> Register:
         builder, lanes = self._frame.builder, self._instruction.lanes
+        if self._instruction.element == BF16:
+            # Its operands are bf16 in LLVM, which still takes this older form and converts it.
+            words = ir.VectorType(r.I32, lanes)
+            name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
+            function = r.declare(builder, name, total.type, [total.type, words, words])
+            return builder.call(function, [total, *(builder.bitcast(x, words) for x in (a, b))])
         if self._instruction.element == I8:
             name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
             function = r.declare(builder, name, total.type, [total.type] * 3)

@@ -18,7 +18,7 @@ from emu.tile.cpu.plan.schedule import Group
 from emu.tile.ir import Operation, Value
 from emu.tile.llvm import Register
 from emu.tile.ops import Code
-from emu.tile.types import F32, I8, Tile, element_of
+from emu.tile.types import BF16, F32, I8, Tile, element_of
 
 _CHANGE = ops.EFFECTS | ops.CONTROL
 
@@ -109,6 +109,6 @@ def _fits(load: Operation, along: Sequence[Step], dot: Operation, which: int, ax
     steps = [along[axis] for axis in axes]
     if element == F32 and element_of(dot.result.type) == F32:
         return which == 0 or size in steps
-    if element == I8 and byte_products.is_covered(dot):
+    if element in (I8, BF16) and byte_products.is_covered(dot):
         return steps[1] == size and (which == 1 or byte_products.reads_bytes(dot))
     return False

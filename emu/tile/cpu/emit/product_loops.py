@@ -25,7 +25,7 @@ from emu.tile.llvm import IrPointer, Register
 from emu.tile.ops import Code
 from emu.tile.types import F32, Tile, element_of
 
-_EXTENT = {4: 256, 1: 1024}
+_EXTENT = {4: 256, 2: 512, 1: 1024}
 """Extent of k that is multiplied at once, by an element's bytes: a panel of B takes 32 KiB with AVX-512."""
 
 _UNROLLED = 8
@@ -65,14 +65,14 @@ def find(frame: Frame, body: Region) -> ProductLoop | None:
     width = _width(dot)
     if rounds < 2 or n % width or (size == 1 and k % byte_products.CHUNK):
         return None
-    if size != 1 and not can_transpose(F32, (k, width)):
+    if size == 4 and not can_transpose(F32, (k, width)):
         return None
     return ProductLoop(dot, (a, b), rounds)
 
 
 def _width(dot: Operation) -> int:
     """Return the columns of a register tile."""
-    if element_of(dot.operands[0].type).bytes == 1:
+    if element_of(dot.operands[0].type).bytes < F32.bytes:
         return byte_products.width(dot)
     _, vectors, lanes = register_tile(F32)
     return vectors * lanes
@@ -142,10 +142,10 @@ def emit(
     (m, k), n = loop.dot.operands[0].shape, loop.dot.operands[1].shape[-1]
     extent = frame.builder.mul(rounds, r.number(r.I64, k))
     (a, b), totals = matrices, frame.memories[loop.dot.operands[2]]
-    room = loop.rounds * k * _width(loop.dot)  # bytes of int8, or elements
-    if element_of(loop.dot.operands[0].type).bytes == 1:
+    if element_of(loop.dot.operands[0].type).bytes < F32.bytes:
         byte_products.emit_panels(frame, loop.dot, (a, b, totals), extent, loop.rounds)
     else:
+        room = loop.rounds * k * _width(loop.dot)  # elements
         b, step = _panels(frame, loop.dot.operands[1], b, extent, room)
         origins = [a.base, b.base, totals.base, totals.base]
         given = a, b, totals, totals

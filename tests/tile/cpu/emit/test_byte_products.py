@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tile_cpu_runner import run
-from tile_harness import Kernel
+from tile_harness import Kernel, values
 
 from emu.tile.cpu.emit import byte_products
 from emu.tile.cpu.native import has_feature
 from emu.tile.ir import Operation, Value
 from emu.tile.ops import Code
-from emu.tile.types import I8, I16, I32, U8, DType, Tile
+from emu.tile.types import BF16, F32, I8, I16, I32, U8, DType, Tile
 
 LEVELS = {
     "avx512vnni": ("avx512vnni", "avx512vl", "avx512bw", "avx2"),
@@ -86,6 +86,54 @@ def check_products(
 def test_products_are_those_of_the_reference(level: str) -> None:
     del level
     check_products()
+
+
+needs_bf16 = pytest.mark.skipif(
+    not has_feature("avx512bf16"), reason="this CPU has no instruction for bf16"
+)
+
+
+@needs_bf16
+@settings(deadline=None, max_examples=12)
+@given(
+    batch=st.sampled_from([(), (2,), (2, 1, 2)]),
+    m=st.sampled_from([1, 3, 8, 17]),
+    n=st.sampled_from([16, 32, 48, 80]),
+    k=st.sampled_from([2, 4, 12, 64]),
+    turned=st.sampled_from(["", "a", "b", "ab"]),
+    seed=st.integers(0, 9),
+)
+def test_native_products_are_those_of_the_reference(
+    batch: tuple[int, ...], m: int, n: int, k: int, turned: str, seed: int
+) -> None:
+    kernel = Kernel()
+    b = kernel.builder
+
+    def matrix(rows: int, columns: int, swapped: bool) -> Value:
+        shape = (*batch, columns, rows) if swapped else (*batch, rows, columns)
+        numbers = values(BF16, int(np.prod(shape)), seed + rows).reshape(shape)
+        loaded: Value = kernel.load(numbers)
+        axes = range(len(batch))
+        return b.permute(loaded, (*axes, len(batch) + 1, len(batch))) if swapped else loaded
+
+    left, right = matrix(m, k, "a" in turned), matrix(k, n, "b" in turned)
+    start = values(F32, int(np.prod((*batch, m, n))), seed).reshape(*batch, m, n)
+    with np.errstate(all="ignore"):
+        kernel.result(b.dot(left, right, kernel.load(start), native=True))
+        kernel.program("dot").check(run)
+
+
+def test_a_cpu_without_the_instruction_multiplies_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(byte_products, "has_feature", lambda _: False)
+    left, right = values(BF16, 8 * 64, special=False), values(BF16, 64 * 16, 1, special=False)
+    results = []
+    for native in (True, False):
+        kernel = Kernel()
+        a, b = kernel.load(left.reshape(8, 64)), kernel.load(right.reshape(64, 16))
+        c = kernel.number(0, F32, (8, 16))
+        kernel.result(kernel.builder.dot(a, b, c, native=native))
+        results.append(kernel.program("dot").run(run)[-1])
+    np.testing.assert_array_equal(*results)
 
 
 def test_a_loop_carries_the_sums(level: str) -> None:

@@ -22,9 +22,12 @@ from emu.tile.cpu.options import Options
 from emu.tile.ir import Value
 from emu.tile.ops import Code
 from emu.tile.passes import simplify
-from emu.tile.types import F32, I8, I32, DType
+from emu.tile.types import BF16, F32, I8, I32, DType
 
 V3 = "+sse4.2,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+popcnt,+lzcnt,+movbe"
+
+
+DTYPES = [F32, I8, *([BF16] if native.has_feature("avx512bf16") else [])]  # bf16 natively
 
 
 class Loop(Kernel):
@@ -82,7 +85,7 @@ def multiplied(
     """Return a kernel whose rounds multiply blocks along k.
 
     Args:
-        dtype: Of the operands.
+        dtype: Of the operands; bf16 is multiplied natively.
         extents: Of a block: m, n, k.
         total: Extent of k; not a multiple of the block's only if ``masked``.
         masked: Whether elements beyond ``total`` are masked.
@@ -101,7 +104,7 @@ def multiplied(
     pointers = [loop.pointer(values(dtype, count, seed + i)) for i, count in enumerate(counts)]
     strides = [loop.argument(I32, width) for width in widths]
     end = loop.argument(I32, total if masked else room)
-    sums = F32 if dtype == F32 else I32
+    sums = I32 if dtype == I8 else F32
     start = loop.load(values(sums, m * n, seed).reshape(m, n))
     first, last = (0, rounds) if step > 0 else (rounds - 1, -1)
     limits = [loop.argument(I32, x) for x in (first, last, step)]
@@ -113,14 +116,14 @@ def multiplied(
             right = b.permute(right, (1, 0))
         else:
             right = loop.block(pointers[1], (k, n), strides[1], at, (0, end, masked))
-        b.yield_(b.dot(left, right, body.carried[0]))
+        b.yield_(b.dot(left, right, body.carried[0], native=dtype == BF16))
     loop.result(body.results[0])
     return loop
 
 
 @settings(deadline=None, max_examples=20)
 @given(
-    dtype=st.sampled_from([F32, I8]),
+    dtype=st.sampled_from(DTYPES),
     m=st.sampled_from([1, 8, 11]),
     n=st.sampled_from([32, 64]),
     total=st.sampled_from([0, 1, 64, 130, 640, 1600]),
@@ -191,6 +194,15 @@ def emit(kernel: Kernel) -> None:
 def test_rounds_become_one_product_as_far_as_caches_hold_it(found, k, rounds, turned) -> None:  # type: ignore[no-untyped-def]
     emit(multiplied(F32, (8, 64, k), 512, turned=turned))
     assert found == [rounds]
+
+
+@pytest.mark.skipif(BF16 not in DTYPES, reason="this CPU has no instruction for bf16")
+@pytest.mark.parametrize("turned", [False, True])
+def test_rounds_of_native_products_become_one(found, turned) -> None:  # type: ignore[no-untyped-def]
+    emit(multiplied(BF16, (8, 64, 32), 512, turned=turned))
+    assert found == [
+        0 if turned else 16
+    ]  # columns that lie side by side are turned over in each round
 
 
 def test_a_loop_that_does_more_is_none(found) -> None:  # type: ignore[no-untyped-def]
