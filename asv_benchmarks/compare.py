@@ -1,6 +1,7 @@
 """Measure emu and its peers in one run and print them side by side.
 
     python asv_benchmarks/compare.py [--quick] [--only PATTERN] [--json FILE] [--without PEER]
+                                        [--cpu NAME]
 
 It measures and does not judge: it ends with status 0 whether goals are met or not. The ratio is
 oriented so that larger is better for emu. ``docs/benchmarks.md`` says what each row means.
@@ -9,6 +10,7 @@ oriented so that larger is better for emu. ``docs/benchmarks.md`` says what each
 from __future__ import annotations
 
 import argparse
+import datetime
 import fnmatch
 import importlib
 import json
@@ -33,11 +35,19 @@ MODULES = (
 def main(arguments: list[str] | None = None) -> int:
     """Run the chosen rows."""
     options = _parse(arguments)
+    from rows.cpus import CpuError, machine_name, use
+
+    try:
+        if options.cpu is not None:
+            use(options.cpu)  # before any library is loaded
+    except CpuError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
     from rows.measure import Settings
     from rows.team import Teams
 
     modules = [importlib.import_module(f"rows.{name}") for name in MODULES]
-    rows = [row for module in modules for row in module.ROWS if _chosen(row.name, options.only)]
+    rows = [row for module in modules for row in module.ROWS if chosen(row.name, options.only)]
     if not rows:
         sys.stderr.write(f"no row matches {options.only!r}\n")
         return 2
@@ -45,11 +55,12 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.writelines(f"{row.name}  vs {row.peer}\n" for row in rows)
         return 0
     results: list[dict[str, Any]] = []
+    about = {"cpu": options.cpu or machine_name(), "date": str(datetime.date.today())}
     settings = Settings(options.quick, Teams(frozenset(options.without), options.timeout))
     try:
         for i, row in enumerate(rows):
             sys.stderr.write(f"[{i + 1}/{len(rows)}] {row.name} vs {row.peer}\n")
-            results.append(_measure(row, settings))
+            results.append({**_measure(row, settings), **about})
             if i + 1 == len(rows) or _subject(rows[i + 1].name) != _subject(row.name):
                 settings.teams.close()
             if options.json:  # after each row: an interrupted run keeps what it has
@@ -57,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
     finally:
         settings.teams.close()
         if results:
-            _print(results)
+            _print(results, about["cpu"])
     return 0
 
 
@@ -67,6 +78,11 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", metavar="FILE", help="write the rows to FILE")
     parser.add_argument("--quick", action="store_true", help="a smoke run: few, short rounds")
     parser.add_argument("--list", action="store_true", help="list the rows and end")
+    parser.add_argument(
+        "--cpu",
+        metavar="NAME",
+        help="compile our code for this CPU and limit the peers to its instructions (LLVM's name)",
+    )
     parser.add_argument(
         "--without",
         metavar="PEER",
@@ -81,7 +97,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _chosen(name: str, pattern: str | None) -> bool:
+def chosen(name: str, pattern: str | None) -> bool:
+    """Return whether a pattern, a glob or a regular expression, matches the name of a row; ``None`` matches all."""
     if pattern is None or fnmatch.fnmatchcase(name, pattern):
         return True
     try:
@@ -121,7 +138,7 @@ def _measure(row: Any, settings: Any) -> dict[str, Any]:
     }
 
 
-def _print(results: list[dict[str, Any]]) -> None:
+def _print(results: list[dict[str, Any]], cpu: str) -> None:
     head = ("row", "peer", "ours", "theirs", "unit", "ratio", "goal", "met")
     lines = [
         (
@@ -149,7 +166,8 @@ def _print(results: list[dict[str, Any]]) -> None:
     sys.stdout.write("\n")
     sys.stdout.writelines(notes)
     sys.stdout.write(
-        f"{met} of {known} goals met; load average {load:.1f} on {os.cpu_count()} cores\n"
+        f"{met} of {known} goals met; load average {load:.1f} on {os.cpu_count()} cores; "
+        f"code for {cpu}\n"
     )
 
 

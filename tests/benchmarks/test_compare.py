@@ -18,6 +18,8 @@ SCHEMA = {
     "goal": str,
     "met": bool | None,
     "note": str,
+    "cpu": str,
+    "date": str,
 }
 HIDE_MPI = (
     "import sys, runpy; sys.modules['mpi4py'] = None; path = sys.argv[1]; sys.argv = sys.argv[1:]; "
@@ -111,3 +113,53 @@ def test_a_pattern_that_matches_nothing_is_refused(tmp_path):
     )
     assert done.returncode == 2
     assert "no row matches 'no such row'" in done.stderr
+
+
+def test_code_for_a_lesser_cpu(tmp_path, monkeypatch):
+    for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"):
+        monkeypatch.delenv(name, raising=False)
+    if "avx2" not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("this machine has no AVX2")
+    (row,), printed = compare(tmp_path, "--only", "put_set/64 KiB", "--cpu", "x86-64-v3")
+    assert row["cpu"] == "x86-64-v3"
+    assert row["ours"] > 0
+    assert "code for x86-64-v3" in printed
+
+
+def test_an_unknown_cpu_is_refused_with_those_that_are_known(tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(COMPARE), "--list", "--cpu", "z80"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "--cpu must be one of x86-64-v3, " in done.stderr
+    assert "but is 'z80'" in done.stderr
+    assert not done.stdout
+
+
+def _row(name, ratio, cpu, met=True):
+    fields = {"ours": 2.0, "theirs": 1.0, "unit": "us", "goal": ">= 0.9 x", "note": ""}
+    about = {"cpu": cpu, "date": "2026-11-23", "met": met}
+    return {"name": name, "peer": "NumPy", "ratio": ratio, **fields, **about}
+
+
+def test_a_table_has_a_column_for_each_cpu(tmp_path):
+    wide, narrow = tmp_path / "wide.json", tmp_path / "narrow.json"
+    wide.write_text(json.dumps([_row("a", 1.25, "znver4"), _row("b", 0.5, "znver4", met=False)]))
+    narrow.write_text(json.dumps([_row("a", 0.75, "x86-64-v3")]))
+    done = subprocess.run(
+        [sys.executable, str(COMPARE.with_name("columns.py")), str(wide), str(narrow)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.splitlines() == [
+        "| row | peer | goal | znver4, 2026-11-23 | x86-64-v3, 2026-11-23 |",
+        "|---|---|---|---|---|",
+        "| a | NumPy | >= 0.9 x | 1.25 | 0.75 |",
+        "| b | NumPy | >= 0.9 x | **0.50** | - |",
+    ]
