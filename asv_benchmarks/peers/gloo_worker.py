@@ -39,7 +39,11 @@ def rank_main(address: str, rank: int, count: int) -> None:
         dist.barrier()
         return timed(lambda: dist.all_reduce(tensor), calls)
 
-    serve(address, rank, {"all_gather": all_gather, "all_reduce": all_reduce})
+    serve(
+        address,
+        rank,
+        {"all_gather": all_gather, "all_reduce": all_reduce, "small_all_reduce": all_reduce},
+    )
 
 
 if __name__ == "__main__":

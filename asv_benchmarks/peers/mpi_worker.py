@@ -79,9 +79,36 @@ def all_reduce(nbytes: int, calls: int) -> Span:
     return timed(lambda: COMM.Allreduce(source, out, op=MPI.SUM), calls)
 
 
+def small(kind: str, nbytes: int, calls: int) -> Span:
+    """All ranks call a small collective: ``nbytes`` from each, 4 or more to each."""
+    row = max(4, nbytes // 4 // SIZE * 4)
+    flat, rows = max(4, nbytes), row * SIZE
+    inputs, outputs = {
+        "all_reduce": (flat, flat),
+        "broadcast": (flat, 0),
+        "all_gather": (flat, flat * SIZE),
+        "reduce_scatter": (rows, row),
+        "all_to_all": (rows, rows),
+    }[kind]
+    source, out = buffers(inputs, outputs)
+    call = {
+        "all_reduce": lambda: COMM.Allreduce(source, out, op=MPI.SUM),
+        "broadcast": lambda: COMM.Bcast(source, 0),
+        "all_gather": lambda: COMM.Allgather(source, out),
+        "reduce_scatter": lambda: COMM.Reduce_scatter_block(source, out, op=MPI.SUM),
+        "all_to_all": lambda: COMM.Alltoall(source, out),
+    }[kind]
+    COMM.Barrier()
+    return timed(call, calls)
+
+
+KINDS = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all")
+
+
 if __name__ == "__main__":
     serve(
         sys.argv[1],
         RANK,
-        {f.__name__: f for f in (accumulate, put, barrier, all_gather, all_reduce)},
+        {f.__name__: f for f in (accumulate, put, barrier, all_gather, all_reduce)}
+        | {f"small_{kind}": functools.partial(small, kind) for kind in KINDS},
     )

@@ -199,6 +199,58 @@ def all_reduce(nbytes: int, calls: int) -> Span:
     return timed(call, calls)
 
 
+@functools.cache
+def _small(kind: str, nbytes: int) -> Any:
+    """Return a call of a collective in private memory: ``nbytes`` from each member, 4 or more to each."""
+    world = emu.world()
+    n, count = world.n_pes, max(1, nbytes // 4)
+    row = max(1, count // n)
+    flat, rows = np.ones(count, np.float32), np.ones((n, row), np.float32)
+    source, shape = {
+        "all_reduce": (flat, (count,)),
+        "broadcast": (flat, (count,)),
+        "all_gather": (flat, (n, count)),
+        "reduce_scatter": (rows, (row,)),
+        "all_to_all": (rows, (n, row)),
+    }[kind]
+    out = np.zeros(shape, np.float32)
+    call = partial(getattr(world, kind), source, out=out)
+    call()
+    if not (out == (n if kind in ("all_reduce", "reduce_scatter") else 1)).all():
+        raise AssertionError(f"{kind} is wrong")
+    return call
+
+
+def small(kind: str, nbytes: int, calls: int, pinned: int = 0) -> Span:
+    """All PEs call a small collective; the first result is checked."""
+    call, world = _small(kind, nbytes), emu.world()
+    with own_core(world.my_pe, pinned):
+        world.barrier()
+        return timed(call, calls)
+
+
+@functools.cache
+def _torch_tensor(nbytes: int) -> Any:
+    import emu.accelerator
+
+    emu.accelerator.install()
+    import torch
+    import torch.distributed as dist
+
+    if not dist.is_initialized():
+        dist.init_process_group("nccl")
+    return torch.zeros(nbytes // 4, device="cuda")
+
+
+def torch_all_reduce(nbytes: int, calls: int) -> Span:
+    """All PEs sum tensors by ``torch.distributed``, on emulated devices, waiting for each result."""
+    tensor = _torch_tensor(nbytes)
+    import torch.distributed as dist
+
+    emu.world().barrier()
+    return timed(lambda: dist.all_reduce(tensor), calls)
+
+
 # --- PyPTO -------------------------------------------------------------------------------------
 
 
@@ -253,9 +305,14 @@ TASKS = (
             ping_pong_kernel,
             all_gather,
             all_reduce,
+            torch_all_reduce,
             shmem_store,
             memory,
         )
+    }
+    | {
+        f"small_{kind}": partial(small, kind)
+        for kind in ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all")
     }
     | mc2_team.TASKS
     | moe_team.TASKS

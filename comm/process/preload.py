@@ -143,6 +143,7 @@ def _together(world: World) -> Iterator[Step]:
     yield lambda: signals.barrier_leave(me, world.barrier_address, 0)
     large = np.ones(1 << 14, np.float32)
     yield lambda: world.all_reduce(large[:8])
+    yield lambda: world.all_reduce(large[:8])  # this one is prepared
     yield lambda: world.all_reduce(large)
     yield lambda: world.all_to_all(large.reshape(1, -1))
     yield lambda: world.all_gather(large)

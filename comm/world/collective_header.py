@@ -20,11 +20,12 @@ from emu.kernels.reduce import CODES, OPS
 
 MAX_RANK = 32
 
-# --- int64 words of a header. The first COMPARED must be the same on every member.
-KIND, DTYPE, OP, ROOT, PAIRS, RANK, SHAPE = range(7)
+# --- int64 words of a header. The first COMPARED, but for IN and OUT, must be the same on every member. A header that
+# differs in nothing but its shape from the one before differs in one cache line.
+KIND, DTYPE, OP, ROOT, PAIRS, RANK, IN, OUT, SHAPE = range(9)
+"""IN and OUT: offset of the member's input, or output, in its own heap if the others may use it there; else
+UNKNOWN."""
 COMPARED = SHAPE + MAX_RANK
-IN, OUT = COMPARED, COMPARED + 1
-"""Offset of the member's input, or output, in its own heap if the others may use it there; else UNKNOWN."""
 HEADER_WORDS = 48  # behind them: the send counts of all_to_all_v
 UNKNOWN = -1
 
@@ -70,9 +71,10 @@ class CollectiveHeader:
             self.root,
             hash(self.pairs),
             len(self.shape) if known else UNKNOWN,
+            source,
+            target,
             *self.shape,
         )
-        words[IN], words[OUT] = source, target
         if self.counts:
             words[HEADER_WORDS:] = self.counts
 
@@ -101,14 +103,15 @@ def read_headers(headers: Words, offset: int, table: Words) -> bool:
         for index in range(words):
             table[pe, index] = header[index]
         for index in range(COMPARED):
-            if table[pe, index] != table[0, index]:
+            if table[pe, index] != table[0, index] and index != IN and index != OUT:
                 same = False
     return same
 
 
 def headers_agree(table: Words) -> bool:
     """Return whether all headers, rows of a table, mean the same call."""
-    compared = table[:, :COMPARED]
+    compared = table[:, :COMPARED].copy()
+    compared[:, [IN, OUT]] = UNKNOWN
     # Members that leave dtype and shape to the root are compared with it in the rest.
     known = np.flatnonzero(compared[:, RANK] != UNKNOWN)
     first = compared[known[0] if known.size else 0]

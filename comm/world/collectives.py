@@ -50,17 +50,10 @@ from emu.comm.world.collective_header import (
     header_dtype,
     header_shape,
 )
-from emu.comm.world.exchange import (
-    FLAT,
-    FLAT_BYTES,
-    ROWS,
-    SLICES,
-    Block,
-    Exchange,
-    Fetch,
-    Reduction,
-    Transfer,
-)
+from emu.comm.world.exchange import Block, Exchange, Fetch, Transfer
+from emu.comm.world.staging import FLAT, FLAT_BYTES, ROWS, SLICES, Reduction
+
+_NOTHING: list[None] = []  # has no hash, and so nothing is prepared for it
 
 
 class Collectives(Allocation):
@@ -92,6 +85,9 @@ class Collectives(Allocation):
         Raises:
             ArgumentError: A bad argument, or members disagree. Nothing was changed.
         """
+        done = self._repeat("broadcast", root if type(root) is int else _NOTHING, array, out)
+        if done is not None:
+            return done
         root = check_member(self, "root", root)
         mine = self.my_pe == root
         known = None if array is None and not mine else check_array(array)
@@ -129,6 +125,10 @@ class Collectives(Allocation):
         if error is not None:
             raise error
         assert result is not None
+        if known is not None:
+            stage = [(0, known.nbytes, 0)] if mine else []
+            header = _header("broadcast", known, root=root)
+            x.prepared.add_transfer(root, header, known.shape, stage, [(root, 0, 0)], 0)
         return result.finish()
 
     def scatter(
@@ -214,6 +214,9 @@ class Collectives(Allocation):
         Raises:
             ArgumentError: A bad argument, or members disagree. Nothing was changed.
         """
+        done = self._repeat("all_gather", None, array, out)
+        if done is not None:
+            return done
         result = self._gather("all_gather", array, None, out)
         assert result is not None
         return result
@@ -261,6 +264,10 @@ class Collectives(Allocation):
                 target=x.place(result.dense) if result is not None and writable else UNKNOWN,
             )
         )
+        if root is None:
+            pulls = [(pe, 0, pe * nbytes) for pe in self._members_from_me()]
+            header, whole = _header(kind, source), [(0, nbytes, 0)]
+            x.prepared.add_transfer(None, header, shape, whole, pulls, my * nbytes)
         return None if result is None else result.finish()
 
     def all_to_all(self, array: Input, *, out: Output | None = None) -> Array:
@@ -276,6 +283,9 @@ class Collectives(Allocation):
         Raises:
             ArgumentError: A bad argument, or members disagree. Nothing was changed.
         """
+        done = self._repeat("all_to_all", None, array, out)
+        if done is not None:
+            return done
         source = check_rows(self, array)
         result = Result(out, source.shape, source.dtype)
         source = as_source(source, result.dense)
@@ -303,6 +313,13 @@ class Collectives(Allocation):
                 source=x.place(source),
             )
         )
+        rows = [(pe * nbytes, nbytes, pe * x.slot) for pe in range(self.n_pes) if pe != my]
+        pulls = [
+            (pe, my * (nbytes if pe == my else x.slot), pe * nbytes)
+            for pe in self._members_from_me()
+        ]
+        header = _header("all_to_all", source)
+        x.prepared.add_transfer(None, header, source.shape, rows, pulls, 0)
         return result.finish()
 
     def all_to_all_v(
@@ -433,18 +450,22 @@ class Collectives(Allocation):
         Raises:
             ArgumentError: A bad argument, or members disagree. Nothing was changed.
         """
+        done = self._repeat("all_reduce", op, array, out)
+        if done is not None:
+            return done
         source = check_array(array)
         number = check_operation(op, source.dtype)
         result = Result(out, source.shape, source.dtype)
         source = as_source(source, None if is_same(source, result.dense) else result.dense)
-        self._exchange.reduce(
+        self._reduce(
+            op,
             Reduction(
                 header=_header("all_reduce", source, op=number),
                 mode=FLAT if source.nbytes <= FLAT_BYTES else SLICES,
                 source=source,
                 target=result.dense,
                 total=source.size,
-            )
+            ),
         )
         return result.finish()
 
@@ -462,11 +483,15 @@ class Collectives(Allocation):
         Raises:
             ArgumentError: A bad argument, or members disagree. Nothing was changed.
         """
+        done = self._repeat("reduce_scatter", op, array, out)
+        if done is not None:
+            return done
         source = check_rows(self, array)
         number = check_operation(op, source.dtype)
         result = Result(out, source.shape[1:], source.dtype)
         source = as_source(source, result.dense)
-        self._exchange.reduce(
+        self._reduce(
+            op,
             Reduction(
                 header=_header("reduce_scatter", source, op=number),
                 mode=ROWS,
@@ -474,11 +499,22 @@ class Collectives(Allocation):
                 target=result.dense,
                 total=result.dense.size,
                 row_bytes=result.dense.nbytes,
-            )
+            ),
         )
         return result.finish()
 
+    def _reduce(self, op: str, reduction: Reduction) -> None:
+        self._exchange.reduce(reduction)
+        self._exchange.prepared.add_reduction(op, reduction)
+
     # --- blocks ----------------------------------------------------------------------------
+
+    def _repeat(
+        self, kind: str, detail: object, array: Input | None, out: Output | None
+    ) -> Array | None:
+        """Return the output of a call like one before; None: take the general path."""
+        exchange = self._exchange_made
+        return None if exchange is None else exchange.prepared.call(kind, detail, array, out)
 
     def _members_from_me(self) -> list[int]:
         """Return the members, this one first: no two begin with the same block."""

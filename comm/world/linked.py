@@ -32,10 +32,12 @@ from emu.comm.memory.segment import Segment
 from emu.comm.memory.stop import check_stopped
 from emu.comm.ops import AtomicOp
 from emu.comm.sync import link
+from emu.comm.world.allocation import Allocation
 from emu.comm.world.array import Input, Output, SymmetricArray
 from emu.comm.world.collective_header import CollectiveHeader
 from emu.comm.world.exchange import Exchange
 from emu.comm.world.group import Group
+from emu.comm.world.prepared import NothingPrepared
 from emu.comm.world.waiting import encode, word_operation
 from emu.comm.world.world import World
 from emu.kernels.core.jit import entry_when_called
@@ -61,6 +63,10 @@ class LinkedExchange(Exchange):
     """An exchange that remembers when all members had come."""
 
     opened = 0
+
+    def __init__(self, group: Allocation) -> None:
+        super().__init__(group)
+        self.prepared = NothingPrepared(self)
 
     def _open(self, header: CollectiveHeader, plan: Words, source: int, target: int) -> Words:
         table = super()._open(header, plan, source, target)

@@ -22,9 +22,9 @@ import numpy as np
 
 from emu.comm.arrays import Bytes
 from emu.comm.world.array import SymmetricArray
-from emu.comm.world.exchange import DIRECT_BYTES, FLAT_BYTES
 from emu.comm.world.group import Group
 from emu.comm.world.in_place import is_in_heap, read_in_place
+from emu.comm.world.staging import DIRECT_BYTES, FLAT_BYTES
 from emu.kernels.reduce import CODES
 from emu.stablehlo.compiled.reducers import Reducer
 from emu.stablehlo.reference.elementwise import convert
