@@ -95,7 +95,8 @@ def _torch(
         torch.set_num_threads(before)
 
 
-def _has_bf16_unit() -> bool:
+def has_bf16_unit() -> bool:
+    """Return whether the CPU has an instruction for bf16."""
     from emu.kernels.gemm.microkernel import cpu_features
 
     return not cpu_features().isdisjoint({"avx512bf16", "amx-bf16", "bf16"})
@@ -103,7 +104,7 @@ def _has_bf16_unit() -> bool:
 
 def _torch_goal() -> Goal:
     """40 times where torch has no instruction for 16-bit types; elsewhere it is another contest."""
-    return Goal() if _has_bf16_unit() else Goal(ratio=40)
+    return Goal() if has_bf16_unit() else Goal(ratio=40)
 
 
 def _rows() -> list[Bench]:
@@ -124,7 +125,7 @@ def _rows() -> list[Bench]:
         for size in TORCH_SIZES:
             run = partial(_torch, name=name, size=size)
             rows.append(Bench(f"matmul/{name} {size}", "torch", "ms", _torch_goal(), run))
-    for size in NATIVE_SIZES if _has_bf16_unit() else ():
+    for size in NATIVE_SIZES if has_bf16_unit() else ():
         for threads in (1, 2):
             run = partial(_torch, name="bf16", size=size, threads=threads, precision="native")
             label = f"matmul/bf16 native {size}, {threads} thread{'s' * (threads > 1)}"

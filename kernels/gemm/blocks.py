@@ -77,6 +77,8 @@ MAX_K = 1 << 14
 _PAD = 64  # bytes; rows whose distance is a power of two would share the same few cache sets
 _A_ROW = BLOCK_STEPS * 8 + _PAD
 _ALIGN = 64
+_PAGE = 4096
+_MANY_COLUMNS = 256  # fewer do not pay for the copy
 _AS_STORED = (F32, F64, BF16_PAIRS)  # A's elements are what the micro-kernel reads
 
 
@@ -441,7 +443,10 @@ def _block_of_rows(
     row_bytes = columns * nbytes  # of a panel
     further = _begin_sums(kind, block, c, buffers, accumulate)
     # Whole tiles read the rows of A in place where these are contiguous and need no conversion.
-    whole = block.rows // ROWS * ROWS if a.column * group == nbytes and kind in _AS_STORED else 0
+    as_stored = kind in _AS_STORED and a.column * group == nbytes
+    # Rows that begin at the same place of a page share few sets of the caches: copied side by side they stay there.
+    apart = a.row % _PAGE != 0 or block.columns < _MANY_COLUMNS
+    whole = block.rows // ROWS * ROWS if as_stored and apart else 0
     for s in range(0, depth, BLOCK_STEPS):
         steps = min(BLOCK_STEPS, depth - s)
         first = s * group  # of k

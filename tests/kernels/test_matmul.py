@@ -291,6 +291,21 @@ def test_threads_change_no_bit(dtype: Any, shape: tuple[int, int, int]) -> None:
     np.testing.assert_array_equal(matmul(a, b), plain)
 
 
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+def test_rows_a_page_apart_give_the_same_bits(dtype: Any) -> None:
+    """They are copied side by side where there are many columns; rows that are not a page apart are not."""
+    rng = np.random.default_rng(8)
+    page = 4096 // dtype.itemsize
+    wide = random_array(rng, (2 * ROWS + 5, page), dtype)
+    near = np.zeros((len(wide), page + 8), dtype)
+    near[:, :page] = wide
+    for k in (page, page - 3, gemm.BLOCK_STEPS + 1):
+        b = random_array(rng, (k, 300), dtype)
+        apart = matmul(wide[:, :k], b)
+        assert apart.tobytes() == matmul(near[:, :k], b).tobytes()
+        assert apart[:, :40].tobytes() == matmul(wide[:, :k], b[:, :40]).tobytes()
+
+
 def test_long_chains_go_on() -> None:
     """More k than one call of the kernel takes, with and without contiguous rows of C."""
     rng = np.random.default_rng(1)

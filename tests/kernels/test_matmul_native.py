@@ -116,6 +116,16 @@ def test_threads_change_no_bit(shape: tuple[int, int, int]) -> None:
     assert all(one.tobytes() == other.tobytes() for other in others)
 
 
+def test_rows_a_page_apart_give_the_same_bits() -> None:
+    rng = np.random.default_rng(8)
+    a, b = random_array(rng, (37, 2048), 1), random_array(rng, (2048, 300), 1)
+    near = np.zeros((len(a), 2056), BF16)
+    near[:, :2048] = a
+    for k in (2048, 2047, 513):
+        got = matmul(a[:, :k], b[:k], precision="native")
+        assert got.tobytes() == matmul(near[:, :k], b[:k], precision="native").tobytes()
+
+
 def test_long_chains_go_on() -> None:
     rng = np.random.default_rng(3)
     for k in (blocks.MAX_K, blocks.MAX_K + 3):

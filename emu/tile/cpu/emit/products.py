@@ -37,8 +37,27 @@ def register_tile(element: ScalarType) -> tuple[int, int, int]:
     if has_feature("avx512f"):
         return 8, 2, 64 // element.bytes
     if has_feature("avx2"):
-        return 4, 2, 32 // element.bytes
-    return 4, 2, 16 // element.bytes
+        return (
+            6,
+            2,
+            32 // element.bytes,
+        )  # 12 sums, 2 vectors of B, 1 element of A, and a product of integers
+    return 8 if has_feature("neon") else 4, 2, 16 // element.bytes
+
+
+def row_blocks(m: int, rows: int) -> list[tuple[int, int]]:
+    """Return how ``m`` rows are cut into register tiles: counts of tiles and their rows, from the top on.
+
+    A tile of few rows waits for its sums most of the time. What would be left for one shares the rows of the
+    last full tile.
+    """
+    full, rest = divmod(m, rows)
+    if not rest or not full or 2 * rest >= rows:
+        return [(count, each) for count, each in ((full, rows), (1, rest)) if count and each]
+    half = (rows + rest) // 2
+    more = rows + rest - half
+    shared = [(2, half)] if more == half else [(1, more), (1, half)]
+    return [(full - 1, rows), *shared] if full > 1 else shared
 
 
 def _compute_element(operation: Operation) -> DType:
@@ -224,16 +243,19 @@ class Product:
         self._rows_of(column, b, vectors, lanes)
 
     def _rows_of(self, column: Register, b: IrPointer, vectors: int, lanes: int) -> None:
-        blocks, rest = divmod(self._m, self._rows)
+        first = 0
+        for count, rows in row_blocks(self._m, self._rows):
 
-        def block(index: Register) -> None:
-            row = self._frame.builder.mul(index, r.number(r.I64, self._rows))
-            self._tile((row, column), b, self._rows, vectors, lanes)
+            def block(index: Register, first: int = first, rows: int = rows) -> None:
+                builder = self._frame.builder
+                row = builder.add(builder.mul(index, r.number(r.I64, rows)), r.number(r.I64, first))
+                self._tile((row, column), b, rows, vectors, lanes)
 
-        if blocks:
-            counted(self._frame, blocks, block)
-        if rest:
-            self._tile((r.number(r.I64, blocks * self._rows), column), b, rest, vectors, lanes)
+            if count == 1:
+                self._tile((r.number(r.I64, first), column), b, rows, vectors, lanes)
+            else:
+                counted(self._frame, count, block)
+            first += count * rows
 
     def _tile(
         self, corner: tuple[Register, Register], b: IrPointer, rows: int, vectors: int, lanes: int

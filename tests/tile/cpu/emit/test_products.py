@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tile_cpu_runner import run
 from tile_harness import Kernel
 
+from emu.tile.cpu.emit.products import row_blocks
 from emu.tile.types import BF16, F16, F32, F64, I8, I32, DType
 
 PAIRS = [(F32, F32), (F16, F32), (BF16, F32), (F16, F16), (F64, F64), (I8, I32)]
@@ -16,7 +17,7 @@ PAIRS = [(F32, F32), (F16, F32), (BF16, F32), (F16, F16), (F64, F64), (I8, I32)]
 @settings(deadline=None, max_examples=25)
 @given(
     batch=st.sampled_from([(), (2,), (2, 1)]),
-    m=st.sampled_from([1, 3, 4, 8, 9, 17]),
+    m=st.sampled_from([1, 3, 4, 7, 8, 9, 14, 17]),
     n=st.sampled_from([1, 5, 8, 16, 31, 32, 33]),
     k=st.sampled_from([1, 2, 7, 16]),
     pair=st.sampled_from(PAIRS),
@@ -48,3 +49,11 @@ def test_products_are_those_of_the_reference(
         right = b.permute(right, (*axes, len(batch) + 1, len(batch)))
     kernel.result(b.dot(left, right, kernel.load(tile((*batch, m, n), total))))
     kernel.program("dot").check(run)
+
+
+@given(m=st.integers(1, 300), rows=st.integers(1, 16))
+def test_register_tiles_cover_all_rows_and_few_are_short(m: int, rows: int) -> None:
+    blocks = row_blocks(m, rows)
+    assert sum(count * each for count, each in blocks) == m
+    assert all(1 <= each <= rows and count >= 1 for count, each in blocks)
+    assert m < rows or all(2 * each >= rows for _, each in blocks)
