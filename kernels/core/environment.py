@@ -32,6 +32,11 @@ def user_cache_folder() -> str | None:
     return folder if os.path.isabs(folder) else None
 
 
+def cpu_code() -> str:
+    """Return ``EMU_CPU_CODE``, choices of code generation for the CPU; empty if it is unset."""
+    return os.environ.get("EMU_CPU_CODE", "")
+
+
 def device_count() -> int | None:
     """Return ``EMU_DEVICES``, the number of devices of each type that a PE sees; None if it is unset.
 

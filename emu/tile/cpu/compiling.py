@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
+from emu.tile import ops
 from emu.tile.cpu import call, native
 from emu.tile.cpu.depth import deep
 from emu.tile.cpu.emit.diagnosis import Diagnosis
@@ -16,11 +17,13 @@ from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.located import LocatedFunction, Places
 from emu.tile.cpu.emit.lone_updates import enter, leave, updated_argument
 from emu.tile.cpu.emit.polling import Polls, emit_tick
+from emu.tile.cpu.emit.streaming import emit_fence
 from emu.tile.cpu.emit.table import read, write
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.options import Options
 from emu.tile.cpu.reports import CODE_BITS, HANDED_ON, LOOP_CODES, Loop
 from emu.tile.cpu.run.kernel import Kernel
+from emu.tile.cpu.tuning import choices
 from emu.tile.ir import Function, Location, Module
 from emu.tile.llvm import IrPointer, Register
 from emu.tile.ops import Code
@@ -105,6 +108,12 @@ def _ascii(name: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
 
 
+_MUCH = frozenset({*ops.FLOAT_UNARY, *ops.FLOAT_BINARY, Code.DOT, Code.SORT, Code.SCAN})
+"""Operations that are written for the widest vectors that the CPU has."""
+
+_NARROW = ('"min-legal-vector-width"="0"', '"prefer-vector-width"="256"')
+
+
 class _Emitted(NamedTuple):
     """LLVM IR of a module, and what its launches need.
 
@@ -130,7 +139,7 @@ def _emit(module: Module, options: Options) -> _Emitted:
     tick = emit_tick(made)
     callees: dict[str, ir.Function] = {}
     diagnosis, polls = Diagnosis([], program.args[8]), Polls(program.args[8], tick)
-    scratch = 0
+    scratch, streams = 0, False
     # Callees first: each has scratch of its own, behind that of those before it. No function calls itself.
     for function in _callees_first(module):
         if function is module.kernel:
@@ -152,6 +161,7 @@ def _emit(module: Module, options: Options) -> _Emitted:
                 root, [r.number(r.I64, scratch)], source_etype=r.BYTE
             )
         frame.builder = ir.IRBuilder(frame.block("begin"))
+        frame.grid = programs[3:] if emitted is program else ()
         given = _unpacked(frame, function) if emitted is program else list(emitted.args[:count])
         for argument, register in zip(function.body.arguments, given, strict=True):
             value = r.from_memory(frame.builder, element_of(argument.type), register)
@@ -163,9 +173,22 @@ def _emit(module: Module, options: Options) -> _Emitted:
         frame.builder.ret(r.number(r.I64, 0))
         frame.entry.branch(begin)
         scratch += frame.scratch.size
-    _emit_run(made, program, tick)
+        streams = frame.streams  # the last is the kernel's
+    _emit_run(made, program, tick, streams)
+    if choices().width == 256 and _computes_little(module):
+        for function in made.functions:
+            if (
+                not function.is_declaration
+            ):  # in the set itself: llvmlite knows no attributes with values
+                set.update(function.attributes, _NARROW)
     text = str(made) + places.text()
     return _Emitted(text, scratch, diagnosis, tuple(polls.loops), tuple(places.found))
+
+
+def _computes_little(module: Module) -> bool:
+    """Return whether the kernel is made of loads, stores and cheap arithmetic."""
+    codes = {op.code for function in _callees_first(module) for op in function.body.walk()}
+    return codes.isdisjoint(_MUCH)
 
 
 def _callees_first(module: Module) -> list[Function]:
@@ -205,7 +228,7 @@ def _unpacked(frame: Frame, kernel: Function) -> list[Register]:
     return found
 
 
-def _emit_run(module: ir.Module, program: ir.Function, tick: ir.Function) -> None:
+def _emit_run(module: ir.Module, program: ir.Function, tick: ir.Function, streams: bool) -> None:
     """Emit the entry point: it runs the span in the call table, or takes one span after the other."""
     span = _emit_span(module, program, tick)
     function = ir.Function(module, _RUN, "emu.run")
@@ -230,7 +253,7 @@ def _emit_run(module: ir.Module, program: ir.Function, tick: ir.Function) -> Non
     nobody = ir.Constant(_POINTER, None)
     builder.cbranch(builder.icmp_unsigned("==", counter, nobody), alone, take)
     builder.position_at_end(alone)
-    _leave(builder, table, builder.call(span, [table, first, last, record]))
+    _leave(builder, table, builder.call(span, [table, first, last, record]), streams)
     builder.position_at_end(take)
     mine = builder.atomic_rmw("add", counter, step, "seq_cst")
     builder.cbranch(builder.icmp_signed("<", mine, last), work, done)
@@ -243,12 +266,14 @@ def _emit_run(module: ir.Module, program: ir.Function, tick: ir.Function) -> Non
     builder.cbranch(builder.or_(good, handed_on), take, failed)
     builder.position_at_end(failed)
     builder.atomic_rmw("xchg", counter, last, "seq_cst")
-    _leave(builder, table, status)
+    _leave(builder, table, status, streams)
     builder.position_at_end(done)
-    _leave(builder, table, r.number(r.I64, 0))
+    _leave(builder, table, r.number(r.I64, 0), streams)
 
 
-def _leave(builder: ir.IRBuilder, table: IrPointer, status: Register) -> None:
+def _leave(builder: ir.IRBuilder, table: IrPointer, status: Register, streams: bool) -> None:
+    if streams:
+        emit_fence(builder)
     write(builder, table, call.ACTIVE, 0)
     leave(builder, table)
     builder.ret(status)

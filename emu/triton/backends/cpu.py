@@ -27,10 +27,11 @@ class CpuBackend(Backend):
         return cpu.compile(module, options=cpu.Options(contract=contract))
 
     def target(self) -> str:
-        """Return the CPU and its features."""
+        """Return the CPU and its features, and the choices of code generation for it."""
         from emu.tile.cpu.native import default_target
+        from emu.tile.cpu.tuning import choices
 
-        return repr(default_target())
+        return f"{default_target()!r} {choices()!r}"
 
     def to_bytes(self, executable: Executable) -> bytes:
         """Return an executable as bytes."""

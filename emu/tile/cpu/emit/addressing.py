@@ -61,3 +61,30 @@ def alternating(builder: ir.IRBuilder, a: Register, b: Register) -> Register:
         lane for pair in zip(range(count), range(count, 2 * count), strict=True) for lane in pair
     ]
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(r.I32, 2 * count), order))
+
+
+def is_zero(step: Stride) -> bool:
+    """Return whether a step is known to be 0."""
+    return isinstance(step, int) and step == 0
+
+
+def plus(builder: ir.IRBuilder, a: Stride, b: Stride) -> Stride:
+    """Return the sum of two steps."""
+    if isinstance(a, int):
+        if isinstance(b, int):
+            return a + b
+        return b if a == 0 else builder.add(r.number(b.type, a), b)
+    if isinstance(b, int):
+        return a if b == 0 else builder.add(a, r.number(a.type, b))
+    return builder.add(a, b)
+
+
+def times(builder: ir.IRBuilder, step: Stride, factor: Stride) -> Stride:
+    """Return a step times an int or a register."""
+    if isinstance(step, int):
+        if isinstance(factor, int):
+            return step * factor
+        return factor if step == 1 else builder.mul(factor, r.number(factor.type, step))
+    if isinstance(factor, int):
+        return step if factor == 1 else builder.mul(step, r.number(step.type, factor))
+    return builder.mul(step, factor)

@@ -13,12 +13,11 @@ from collections.abc import Collection, Iterable
 from emu.tile import ops
 from emu.tile.cpu.emit.assumptions import is_within
 from emu.tile.cpu.emit.frame import Frame
-from emu.tile.cpu.emit.loop_nest import RUN
+from emu.tile.cpu.emit.loop_nest import RUN, Ends
 from emu.tile.cpu.emit.point_reader import ZERO, PointReader
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.plan.analysis import Bound, is_view, source_axis
 from emu.tile.ir import Operation, Value
-from emu.tile.llvm import Register
 from emu.tile.ops import Code
 from emu.tile.types import DTYPES, DType, element_of
 
@@ -111,12 +110,8 @@ class TailAnalysis:
         return False
 
 
-def emit_end(frame: Frame, bound: Bound, extent: int) -> Register:
-    """Emit the end of the full runs that have a lane within the bound; the first run counts in any case.
-
-    Returns:
-        i64: a multiple of 32, from 32 to the extent.
-    """
+def emit_ends(frame: Frame, bound: Bound, extent: int) -> Ends:
+    """Emit where the runs within a bound end."""
     builder = frame.builder
     reader = PointReader(frame, [builder])
     left, right = sides(bound.comparison)
@@ -134,14 +129,20 @@ def emit_end(frame: Frame, bound: Bound, extent: int) -> Register:
     least = r.number(r.I64, RUN)
     end = builder.select(builder.icmp_signed("<", end, least), least, end)
     end = builder.select(builder.icmp_signed(">", end, all_lanes), all_lanes, end)
+    zero = r.number(r.I64, 0)
+    whole = builder.and_(inside, r.number(r.I64, -RUN))
+    whole = builder.select(builder.icmp_signed("<", whole, zero), zero, whole)
+    whole = builder.select(builder.icmp_signed(">", whole, all_lanes), all_lanes, whole)
     # Where the range wraps its last lanes may be within the bound again.
     if element.bits == 64:
         near = builder.and_(is_within(builder, start, 1 << 61), is_within(builder, most, 1 << 61))
-        return builder.select(near, end, all_lanes)
+        parts = builder.select(near, whole, zero), builder.select(near, end, all_lanes)
+        return Ends(*parts, bound)
     last = builder.add(start, r.number(r.I64, extent - 1))
     greatest = r.number(r.I64, (1 << (element.bits - 1)) - 1)
     wraps = builder.icmp_signed(">", last, greatest)
-    return builder.select(wraps, all_lanes, end)
+    parts = builder.select(wraps, zero, whole), builder.select(wraps, all_lanes, end)
+    return Ends(*parts, bound)
 
 
 def candidates(

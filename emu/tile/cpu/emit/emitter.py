@@ -22,6 +22,7 @@ from emu.tile.cpu.emit.groups import GroupEmitter, copy_bytes, copy_tile, take_o
 from emu.tile.cpu.emit.histogram import emit_histogram
 from emu.tile.cpu.emit.in_place import loads_in_place, place
 from emu.tile.cpu.emit.memory import Memory
+from emu.tile.cpu.emit.next_rows import emit_distances
 from emu.tile.cpu.emit.point_reader import Coordinate, Point, PointReader
 from emu.tile.cpu.emit.polling import Polls
 from emu.tile.cpu.emit.product_loops import ProductLoop
@@ -372,6 +373,10 @@ class Emitter:
         frame.set_scalar(index, frame.convert(frame.builder, _I64, element, here))
         self._load_scalars(slots)
         if loop is None:
+            following = frame.convert(
+                frame.builder, _I64, element, frame.builder.add(here, wide[2])
+            )
+            emit_distances(frame, body, (frame.scalar(index), following), self._scalar)
             self.region(body, slots)
             frame.builder.store(frame.builder.add(here, wide[2]), position)
         else:

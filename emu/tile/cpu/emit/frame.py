@@ -32,6 +32,10 @@ class Frame:
         scratch_root: Address of the memory of all functions.
         memories: Where values lie that have memory.
         beyond: Of values with memory: the bounds beyond which all lanes are the same.
+        body: The function's body.
+        grid: Of a kernel: registers (i32) of the grid's extents.
+        streams: Whether any store goes past the caches.
+        next_rows: Of loads in a loop: the bytes (i64) from what they read to what they read in the next round.
     """
 
     def __init__(self, function: LocatedFunction, body: Region, options: Options) -> None:
@@ -45,6 +49,10 @@ class Frame:
         self.scratch_root: IrPointer | None = None
         self.memories: dict[Value, Memory] = {}
         self.beyond: dict[Value, set[Bound]] = {}
+        self.body = body
+        self.grid: Sequence[Register] = ()
+        self.streams = False
+        self.next_rows: dict[Operation, Register] = {}
         self._places: dict[Value, tuple[int, int]] = {}
         self._copies: dict[Value, list[tuple[int, int]]] = {}
         self._scalars: dict[Value, Register] = {}
@@ -58,6 +66,13 @@ class Frame:
     def set_scalar(self, value: Value, register: Register) -> None:
         """Bind a scalar to a register."""
         self._scalars[value] = register
+
+    @contextmanager
+    def other_scalars(self) -> Iterator[None]:
+        """Let scalars have other registers in the ``with`` block."""
+        before = dict(self._scalars)
+        yield
+        self._scalars = before
 
     def variable(self, type_: IrType) -> IrPointer:
         """Return the address of a new local variable, which LLVM turns into registers."""

@@ -16,11 +16,12 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from emu.tile import ops
+from emu.tile.cpu.emit import streaming
 from emu.tile.cpu.emit.addressing import alternating, as_register
 from emu.tile.cpu.emit.asserting import FailedLanes
 from emu.tile.cpu.emit.assumptions import Assumptions
 from emu.tile.cpu.emit.atomic import emit_atomic
-from emu.tile.cpu.emit.bounds import TailAnalysis, candidates, emit_end
+from emu.tile.cpu.emit.bounds import TailAnalysis, candidates, emit_ends
 from emu.tile.cpu.emit.combining import Reduction
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.lone_updates import LoneUpdates, can_be_alone, emit_prefetches
@@ -63,25 +64,25 @@ class GroupEmitter:
         self._failed: dict[Operation, IrPointer] = {}
         self._copies: dict[Operation, tuple[Register, Memory]] = {}
         self._prefetches = RowPrefetches(frame, group)
+        self._streamed: frozenset[Operation] = frozenset()
 
     def emit(self) -> None:
         """Emit the loop, in two versions if it has assumptions."""
         self._make_memory()
         self._find_overlaps()
         assumed = Assumptions(self._frame, self._group, self._own)
-        masks, remainders = assumed.masks, assumed.remainders
         holds = assumed.emit_holds()
-        bound = self._find_bound(masks)
+        bound = self._find_bound(assumed.masks)
         if holds is None and self._can_be_alone():
             self._update_alone()
         elif holds is None:
-            self._nest((), (), bound)
+            self._inside(assumed, bound)
         else:
             frame = self._frame
             inside, edge, after = frame.block("inside"), frame.block("edge"), frame.block("after")
             frame.builder.cbranch(holds, inside, edge)
             frame.start_block(inside)
-            self._nest(masks, remainders, None)
+            self._inside(assumed, None)
             frame.builder.branch(after)
             frame.start_block(edge)
             self._nest((), (), bound)
@@ -89,6 +90,26 @@ class GroupEmitter:
             frame.start_block(after)
         for reduction in self._reductions:
             reduction.finish()
+
+    def _inside(self, assumed: Assumptions, bound: Bound | None) -> None:
+        """Emit the loop for where the assumptions hold: in two versions if its stores may go past the caches."""
+        masks, remainders = assumed.masks, assumed.remainders
+        stores = [] if bound is not None else streaming.find(self._frame, self._group, assumed)
+        if not stores:
+            self._nest(masks, remainders, bound)
+            return
+        frame = self._frame
+        reader = PointReader(frame, [frame.builder], self._own, masks, remainders)
+        worth = streaming.emit_worth(frame, self._group, stores, reader)
+        frame.streams = True
+        streamed, plain, after = (frame.block(name) for name in ("streamed", "plain", "after"))
+        frame.builder.cbranch(worth, streamed, plain)
+        for block, chosen in ((streamed, stores), (plain, [])):
+            frame.start_block(block)
+            self._streamed = frozenset(chosen)
+            self._nest(masks, remainders, None)
+            frame.builder.branch(after)
+        frame.start_block(after)
 
     def _can_be_alone(self) -> bool:
         """Return whether this is an atomic operation that is worth doing without locks."""
@@ -325,6 +346,7 @@ class GroupEmitter:
         group = self._group
         reader = PointReader(self._frame, [], self._own, masks, remainders)
         reader.copies = self._copies
+        reader.streamed = self._streamed
 
         def begin(reader: PointReader, point: Point) -> None:
             for reduction in self._reductions:
@@ -334,13 +356,13 @@ class GroupEmitter:
             for reduction in self._reductions:
                 reduction.end(reader, point)
 
-        stop = None
+        ends = None
         if bound is not None:
-            stop = emit_end(self._frame, bound, group.shape[self._axis])
+            ends = emit_ends(self._frame, bound, group.shape[self._axis])
         ahead = None
         if self._alone.get("masked") is False:
             ahead = emit_prefetches(self._frame, group.operations[0])
-        nest = LoopNest(self._frame, group.shape, reader, group.is_serial, stop, ahead)
+        nest = LoopNest(self._frame, group.shape, reader, group.is_serial, ends, ahead)
         nest.emit(self._body, begin, end, self._beyond)
 
     def _body(self, reader: PointReader, point: Point, count: int | None) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from llvmlite import ir
 
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.point_reader import ZERO, Coordinate, Point, PointReader
 from emu.tile.cpu.numeric import vector_builder as r
-from emu.tile.cpu.plan.analysis import vector_axis
+from emu.tile.cpu.plan.analysis import Bound, vector_axis
 from emu.tile.llvm import Register
 
 RUN = 32
@@ -33,6 +34,20 @@ class _Loop:
     start: Register
     end: Register
     step: int
+
+
+class Ends(NamedTuple):
+    """Where runs within a bound end.
+
+    Attributes:
+        whole: Of the runs all of whose lanes are within it (i64): a multiple of 32, from 0 to ``some``.
+        some: Of the runs that have a lane within it, the first in any case (i64): a multiple of 32, from 32 to the extent.
+        bound: It is true in all lanes before ``whole``.
+    """
+
+    whole: Register
+    some: Register
+    bound: Bound
 
 
 Body = Callable[[PointReader, Point, int | None], None]
@@ -53,7 +68,7 @@ class LoopNest:
         single: One element at a time, no runs.
         before: With ``single``, of one axis whose extent is a multiple of 16: called before each 16 elements, at the
             first.
-        end: Where full runs with lanes within a bound end (i64, see ``bounds``). Default: they all are.
+        ends: Where runs with lanes within a bound end. Default: there is no bound.
     """
 
     def __init__(
@@ -62,10 +77,10 @@ class LoopNest:
         shape: tuple[int, ...],
         reader: PointReader,
         single: bool = False,
-        end: Register | None = None,
+        ends: Ends | None = None,
         before: Hook | None = None,
     ) -> None:
-        self._end = end
+        self._ends = ends
         self._before = before
         self._frame = frame
         self._shape = shape
@@ -106,8 +121,8 @@ class LoopNest:
                 point[axis] = Coordinate(loops[-1].index, 0, len(loops))
         if self._axis < len(shape):
             begin(reader, tuple(point))
-            if self._end is not None and beyond is not None:
-                self._walk_to_bound(body, point, len(loops), beyond)
+            if self._ends is not None and beyond is not None:
+                self._walk_to_bound(body, point, self._ends, beyond)
             else:
                 self._walk(body, point, len(loops))
             end(reader, tuple(point))
@@ -137,32 +152,36 @@ class LoopNest:
         self,
         body: Body,
         point: list[Coordinate],
-        depth: int,
+        ends: Ends,
         beyond: Callable[[PointReader, Point], Hook],
     ) -> None:
-        """Walk in full runs as far as the bound, and then over the runs beyond it."""
+        """Walk in full runs as far as the bound, and then over the runs beyond it.
+
+        Runs wholly within it need no mask of it: as on CPUs whose masked stores are slow. Behind them comes one that is partly
+        within, or none; all of them, where the range may wrap.
+        """
         reader, axis = self._reader, self._axis
+        depth = len(reader.builders) - 1
         extent = r.number(r.I64, self._shape[axis])
         reader.count = RUN
-        loop = self._open(r.number(r.I64, 0), self._end, RUN)
+        loop = self._open(r.number(r.I64, 0), ends.whole, RUN)
+        point[axis] = Coordinate(loop.index, 1, depth + 1)
+        reader.within = ends.bound.comparison, ends.bound.axis, loop.index
+        body(reader, tuple(point), RUN)
+        reader.within = None
+        self._close(loop, guarded=True)
+        loop = self._open(ends.whole, ends.some, RUN)
         point[axis] = Coordinate(loop.index, 1, depth + 1)
         body(reader, tuple(point), RUN)
-        self._close(loop)
+        self._close(loop, guarded=True)
         # Of this depth, so that what the lanes beyond have in common is computed once, before their loop.
         last = Coordinate(r.number(r.I64, self._shape[axis] - 1), 0, depth)
         point[axis] = last
         work = beyond(reader, tuple(point))
-        # A loop runs at least once: where the bound is the extent, this one must be jumped over.
-        before = reader.builders[-1]
-        inside, after = self._frame.block("beyond"), self._frame.block("after")
-        before.cbranch(before.icmp_signed("<", self._end, extent), inside, after)
-        before.position_at_end(inside)
-        loop = self._open(self._end, extent, RUN)
+        loop = self._open(ends.some, extent, RUN)
         point[axis] = Coordinate(loop.index, 1, depth + 1)
         work(reader, tuple(point))
-        self._close(loop)
-        before.branch(after)
-        before.position_at_end(after)
+        self._close(loop, guarded=True)
         point[axis] = ZERO
 
     def _run_at(
@@ -175,7 +194,7 @@ class LoopNest:
         body(self._reader, tuple(point), None if count == 1 else count)
 
     def _open(self, start: Register, end: Register, step: int) -> _Loop:
-        """Begin a loop from ``start`` to before ``end`` (i64); ``end`` must be greater."""
+        """Begin a loop from ``start`` to before ``end`` (i64)."""
         builders = self._reader.builders
         before = builders[-1]
         block = self._frame.block("loop")
@@ -184,8 +203,11 @@ class LoopNest:
         builders.append(builder)
         return _Loop(index, block, before, start, end, step)
 
-    def _close(self, loop: _Loop) -> None:
-        """End a loop; enter it only now, so that loop-invariant code can be emitted before it."""
+    def _close(self, loop: _Loop, guarded: bool = False) -> None:
+        """End a loop; enter it only now, so that loop-invariant code can be emitted before it.
+
+        It runs at least once, unless it is ``guarded``: then not at all where there is nothing to walk over.
+        """
         builders = self._reader.builders
         builder = builders.pop()
         after = self._frame.block("after")
@@ -194,6 +216,10 @@ class LoopNest:
         builder.cbranch(more, loop.body, after)
         loop.index.add_incoming(loop.start, loop.before.block)
         loop.index.add_incoming(following, builder.block)
-        loop.before.branch(loop.body)
+        if guarded:
+            some = loop.before.icmp_signed("<", loop.start, loop.end)
+            loop.before.cbranch(some, loop.body, after)
+        else:
+            loop.before.branch(loop.body)
         loop.before.position_at_end(after)
         builders[-1] = loop.before

@@ -191,6 +191,17 @@ def store_row(
     builder.call(function, [stored, pointer, r.number(r.I32, element.bytes), mask])
 
 
+def stream_row(
+    builder: ir.IRBuilder, element: ScalarType, address: Register, value: Register
+) -> None:
+    """Store a full run side by side and past the caches; the address is a multiple of its bytes, or of a line's."""
+    stored = r.to_memory(builder, element, value)
+    instruction = builder.store(stored, builder.inttoptr(address, _POINTER))
+    instruction.align = min(LINE, int(stored.type.count) * element.bytes)
+    one = builder.module.add_metadata([r.number(r.I32, 1)])
+    instruction.set_metadata("nontemporal", one)
+
+
 def store_lanes(
     builder: ir.IRBuilder,
     element: ScalarType,
@@ -225,9 +236,9 @@ def store_one(
     builder.store(r.to_memory(builder, element, value), pointer).align = element.bytes
 
 
-def prefetch(builder: ir.IRBuilder, address: Register) -> None:
+def prefetch(builder: ir.IRBuilder, address: Register, to_write: bool = False) -> None:
     """Bring the cache line of an address (i64) near, if there is memory: it never faults."""
     kinds = (_POINTER, r.I32, r.I32, r.I32)
     function = r.declare(builder, "llvm.prefetch.p0", ir.VoidType(), kinds)
-    to_read, keep, data = (r.number(r.I32, n) for n in (0, 3, 1))
-    builder.call(function, [builder.inttoptr(address, _POINTER), to_read, keep, data])
+    how = [r.number(r.I32, n) for n in (int(to_write), 3, 1)]  # to keep; data
+    builder.call(function, [builder.inttoptr(address, _POINTER), *how])

@@ -16,7 +16,7 @@ from llvmlite import ir
 
 from emu.tile import ops
 from emu.tile.cpu.emit import memory
-from emu.tile.cpu.emit.addressing import as_register
+from emu.tile.cpu.emit.addressing import as_register, is_zero, plus, times
 from emu.tile.cpu.emit.memory import Memory
 from emu.tile.cpu.emit.quotients import Divisor
 from emu.tile.cpu.numeric import vector_builder as r
@@ -95,6 +95,9 @@ class PointReader:
         self.unchanged = frozenset(unchanged)
         # Of loads: an i1 that says to read a copy, and the copy.
         self.copies: dict[Operation, tuple[Register, Memory]] = {}
+        # Of a walk within a bound: its comparison, the axis of that, and the index of the walk.
+        self.within: tuple[Operation, int, Register] | None = None
+        self.streamed: Collection[Operation] = ()  # stores of full runs past the caches
         self._memo: dict[_Key, Register] = {}
         self._linear_memo: dict[_Key, tuple[Register, Stride]] = {}
         self._divisors: dict[_Key, Divisor] = {}
@@ -152,7 +155,7 @@ class PointReader:
             return self.frame.scalar(operation.operands[0])
         if code is Code.ARANGE:
             return self._arange(operation, point, lanes)
-        if operation in self.known_true:
+        if operation in self.known_true or self._is_within(operation, point):
             return r.number(r.vector(r.BIT, lanes), 1)
         if operation in self.unchanged:
             return self.read(operation.operands[0], point)
@@ -169,6 +172,13 @@ class PointReader:
         }[code]
         with self.frame.at(operation):
             return emit(operation, point)
+
+    def _is_within(self, operation: Operation, point: Point) -> bool:
+        """Return whether a comparison holds in all lanes because the walk is within its bound."""
+        if self.within is None or operation is not self.within[0]:
+            return False
+        _, axis, index = self.within
+        return point[axis].start is index and point[axis].step == 1
 
     def _quotient(self, operation: Operation, point: Point) -> Register:
         """Return the quotients of fp32 in a run: by one number, if all lanes are divided by the same."""
@@ -226,7 +236,7 @@ class PointReader:
         builder = self.builder(point)
         address = builder.ptrtoint(stored.base, r.I64)
         for axis, (c, stride) in enumerate(zip(point, stored.strides, strict=True)):
-            if c is not ZERO and not _is_zero(stride):
+            if c is not ZERO and not is_zero(stride):
                 step = as_register(stored.step(builder, axis))
                 address = builder.add(address, builder.mul(c.start, step))
         return address
@@ -235,8 +245,8 @@ class PointReader:
         """Load from scratch at a point, as registers of a dtype."""
         builder, axis = self.builder(point), run_axis(point)
         address = self.address(stored, point)
-        step = 0 if axis is None else _times(builder, stored.step(builder, axis), point[axis].step)
-        if _is_zero(step):
+        step = 0 if axis is None else times(builder, stored.step(builder, axis), point[axis].step)
+        if is_zero(step):
             value = memory.load_one(builder, stored.element, address, None, None)
         elif step == stored.element.bytes:
             value = memory.load_row(builder, stored.element, address, self.count, None, None)
@@ -289,7 +299,7 @@ class PointReader:
         if step is None:
             addresses = self.read(pointer, point)
             return memory.load_lanes(builder, element, addresses, self.count, mask, other)
-        if step == 0 and (mask is None or self._is_uniform(rest[0], axis)):
+        if step == 0 and (mask is None or self.frame.analysis.step(rest[0], axis) == 0):
             alone = moved_to(point, axis, ZERO)
             address = self._redirected(operation, alone, self.read(pointer, alone))
             if mask is None:
@@ -317,10 +327,7 @@ class PointReader:
         if c.start is not ZERO.start:
             factor = r.number(r.I64, step) if isinstance(step, int) else step
             start = builder.add(start, builder.mul(c.start, factor))
-        return start, _times(builder, step, c.step)
-
-    def _is_uniform(self, value: Value, axis: int) -> bool:
-        return self.frame.analysis.step(value, axis) == 0
+        return start, times(builder, step, c.step)
 
     def _redirected(self, operation: Operation, point: Point, address: Register) -> Register:
         """Return the address from which to load: of the copy, if a store overwrites the original."""
@@ -361,7 +368,9 @@ class PointReader:
             memory.store_lanes(builder, element, self.read(pointer, point), register, mask)
             return
         start, found = self._row(pointer, point, axis)
-        if isinstance(found, int) and found == element.bytes:
+        if operation in self.streamed:
+            memory.stream_row(builder, element, start, register)
+        elif isinstance(found, int) and found == element.bytes:
             memory.store_row(builder, element, start, register, mask)
         else:
             addresses = self.spread(builder, start, found)
@@ -536,14 +545,14 @@ class PointReader:
         start = self.frame.apply(builder, operation, starts)
         code = operation.code
         if code is Code.ADD:
-            return start, _add(builder, steps[0], steps[1])
+            return start, plus(builder, steps[0], steps[1])
         if code is Code.SUB:
-            return start, _add(builder, steps[0], _times(builder, steps[1], -1))
+            return start, plus(builder, steps[0], times(builder, steps[1], -1))
         if code is Code.NEG:
-            return start, _times(builder, steps[0], -1)
+            return start, times(builder, steps[0], -1)
         if code is Code.MUL:
-            moving = 0 if not _is_zero(steps[0]) else 1
-            return start, _times(builder, steps[moving], starts[1 - moving])
+            moving = 0 if not is_zero(steps[0]) else 1
+            return start, times(builder, steps[moving], starts[1 - moving])
         if code is Code.SHL:
             bits = starts[1]
             if isinstance(steps[0], int):
@@ -554,7 +563,7 @@ class PointReader:
             assert isinstance(element, Pointer)
             offset = element_of(operation.operands[1].type)
             moved = self._widened(builder, offset, steps[1])
-            return start, _add(builder, steps[0], _times(builder, moved, element.element.bytes))
+            return start, plus(builder, steps[0], times(builder, moved, element.element.bytes))
         if code is Code.CAST:
             return start, self._cast_step(builder, operation, steps[0])
         return start, steps[0]
@@ -573,28 +582,3 @@ class PointReader:
         if isinstance(element, DType):
             return self.frame.convert(builder, element.as_signed(), _I64_DTYPE, step)
         return step
-
-
-def _is_zero(step: Stride) -> bool:
-    return isinstance(step, int) and step == 0
-
-
-def _add(builder: ir.IRBuilder, a: Stride, b: Stride) -> Stride:
-    if isinstance(a, int):
-        if isinstance(b, int):
-            return a + b
-        return b if a == 0 else builder.add(r.number(b.type, a), b)
-    if isinstance(b, int):
-        return a if b == 0 else builder.add(a, r.number(a.type, b))
-    return builder.add(a, b)
-
-
-def _times(builder: ir.IRBuilder, step: Stride, factor: Stride) -> Stride:
-    """Return a step times an int or a register."""
-    if isinstance(step, int):
-        if isinstance(factor, int):
-            return step * factor
-        return factor if step == 1 else builder.mul(factor, r.number(factor.type, step))
-    if isinstance(factor, int):
-        return step if factor == 1 else builder.mul(step, r.number(step.type, factor))
-    return builder.mul(step, factor)

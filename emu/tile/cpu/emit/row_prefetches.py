@@ -1,4 +1,4 @@
-"""Prefetches of the rows that a reduction reads next.
+"""Prefetches of the rows that a reduction or the next round of a loop reads.
 
 A program that walks along a matrix in blocks of some rows and some columns reads a short stretch of one row, then
 one of the next. The CPU's own prefetchers follow a row within its page, so they see each stretch
@@ -7,7 +7,9 @@ only once its first lines are asked for, and the loop waits for memory at the be
 
 from __future__ import annotations
 
-from emu.tile.cpu.emit import memory
+from llvmlite import ir
+
+from emu.tile.cpu.emit import memory, next_rows
 from emu.tile.cpu.emit.addressing import as_register
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.loop_nest import RUN
@@ -44,6 +46,8 @@ class RowPrefetches:
         outer = [axis for axis in range(self._axis) if group.shape[axis] > 1]
         self._rows = outer[-1] if outer else -1
         self._loads: list[Operation] = []
+        own = [] if group.is_serial else group.operations
+        self._next = [o for o in own if o in frame.next_rows]
         if not outer or group.is_serial or not self._is_reduced_in_loop(group):
             return
         loads = [o for o in group.operations if o.code is Code.LOAD]
@@ -72,15 +76,28 @@ class RowPrefetches:
         if count != RUN:
             return
         builder, here = reader.builder(point), point[self._axis].start
+        for load in self._next:
+            row = moved_to(point, self._axis, ORIGIN_RUN)
+            start, _ = reader.linear(load.operands[0], row, self._axis)
+            start = reader.builder(row).add(start, self._frame.next_rows[load])
+            size = next_rows.size_of(load)
+            self._bring(builder, start, here, size, to_write=load.code is Code.STORE)
         for load in self._loads:
             size = element_of(load.result.type).bytes
             row = moved_to(point, self._axis, ORIGIN_RUN)
             start, _ = reader.linear(load.operands[0], row, self._axis)
             # Of the row's builder: the address does not change within a walk along it.
             start = reader.builder(row).add(start, self._distance(reader, load))
-            place = builder.add(start, builder.mul(here, r.number(r.I64, size)))
-            for offset in range(0, RUN * size, memory.LINE):
-                memory.prefetch(builder, builder.add(place, r.number(r.I64, offset)))
+            self._bring(builder, start, here, size)
+
+    @staticmethod
+    def _bring(
+        builder: ir.IRBuilder, start: Register, here: Register, size: int, to_write: bool = False
+    ) -> None:
+        """Emit the prefetches of a run of elements of some bytes, ``here`` elements behind the beginning of its row."""
+        place = builder.add(start, builder.mul(here, r.number(r.I64, size)))
+        for offset in range(0, RUN * size, memory.LINE):
+            memory.prefetch(builder, builder.add(place, r.number(r.I64, offset)), to_write)
 
     def _distance(self, reader: PointReader, load: Operation) -> Register:
         """Return how many bytes lie between a row and the one to prefetch with it."""

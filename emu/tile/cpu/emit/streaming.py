@@ -1,0 +1,102 @@
+"""Stores past the caches, where a launch writes more than they hold.
+
+A plain store first reads the line that it writes. A launch that writes more than the last cache therefore moves a third more memory than an
+addition of two vectors needs. Whether it does is known at run time: the programs of the grid, each of which writes what the
+loop writes, and the alignment of the addresses. So there are two versions of such a loop.
+
+Only kernels whose stores nothing in the same kernel waits for or reads again have them, and a launch ends with a fence: stores
+past the caches are ordered with others by nothing else.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from emu.tile import ops
+from emu.tile.cpu import native
+from emu.tile.cpu.emit.assumptions import Assumptions
+from emu.tile.cpu.emit.frame import Frame
+from emu.tile.cpu.emit.loop_nest import RUN
+from emu.tile.cpu.emit.memory import LINE
+from emu.tile.cpu.emit.point_reader import ORIGIN_RUN, ZERO, PointReader, moved_to
+from emu.tile.cpu.numeric import vector_builder as r
+from emu.tile.cpu.plan.analysis import vector_axis
+from emu.tile.cpu.plan.schedule import Group
+from emu.tile.cpu.tuning import choices
+from emu.tile.ir import Operation
+from emu.tile.llvm import Register
+from emu.tile.ops import Code
+from emu.tile.types import DType, element_of
+
+_LEAST_BYTES = 1024
+"""What a store of a program writes at least: of less, the test would cost what is gained."""
+
+_ORDERED = frozenset({*ops.ATOMIC, Code.WHILE, Code.BARRIER, Code.CALL, Code.PRINT, Code.ASSERT})
+
+
+def find(frame: Frame, group: Group, assumed: Assumptions) -> list[Operation]:
+    """Return the stores of a group that may go past the caches, if the assumptions hold."""
+    if choices().stream_bytes is None or not native.host_is_x86() or not frame.grid:
+        return []
+    stores = [operation for operation in group.operations if operation.code is Code.STORE]
+    axis = vector_axis(group.shape)
+    if not stores or group.is_serial or group.materialized or group.shape[axis] % RUN:
+        return []
+    unchanged = frozenset(assumed.remainders)
+    for store in stores:
+        pointer, value, *mask = store.operands
+        element = element_of(value.type)
+        whole = math.prod(group.shape) * element.bytes
+        if (
+            not isinstance(element, DType)
+            or whole < _LEAST_BYTES
+            or frame.analysis.step(pointer, axis, unchanged) != element.bytes
+            or not frame.analysis.is_regular(pointer, unchanged)
+            or not all(map(assumed.make_true, mask))
+        ):
+            return []
+    return stores if _is_last(frame, stores) else []
+
+
+def _is_last(frame: Frame, stores: Sequence[Operation]) -> bool:
+    """Return whether a kernel orders no stores, and reads no memory after the first of these, which run once."""
+    body = frame.analysis.region_of[stores[0]]
+    if body is not frame.body or any(op.code in _ORDERED for op in frame.analysis.region_of):
+        return False
+    later = body.operations[body.operations.index(stores[0]) :]
+    inside = [nested for op in later for region in op.regions for nested in region.walk()]
+    return all(operation.code is not Code.LOAD for operation in [*later, *inside])
+
+
+def emit_worth(
+    frame: Frame, group: Group, stores: Sequence[Operation], reader: PointReader
+) -> Register:
+    """Emit an i1: whether the launch writes enough, and all rows of the stores begin at cache lines."""
+    builder, least = frame.builder, choices().stream_bytes
+    assert least is not None
+    width = sum(element_of(store.operands[1].type).bytes for store in stores)
+    programs = functools.reduce(builder.mul, [builder.zext(n, r.I64) for n in frame.grid])
+    written = builder.mul(programs, r.number(r.I64, math.prod(group.shape) * width))
+    bits: list[Register] = []
+    axis = vector_axis(group.shape)
+    for store in stores:
+        pointer = store.operands[0]
+        origin = (ZERO,) * len(pointer.shape)
+        bits.append(reader.read_short(pointer, origin))
+        for other, extent in enumerate(group.shape):
+            if other != axis and extent != 1:
+                _, step = reader.linear(pointer, moved_to(origin, other, ORIGIN_RUN), other)
+                bits.append(r.number(r.I64, step) if isinstance(step, int) else step)
+    together = functools.reduce(builder.or_, bits)
+    rest = builder.and_(together, r.number(r.I64, LINE - 1))
+    enough = builder.icmp_unsigned(">=", written, r.number(r.I64, least))
+    return builder.and_(enough, builder.icmp_unsigned("==", rest, r.number(r.I64, 0)))
+
+
+def emit_fence(builder: ir.IRBuilder) -> None:
+    """Emit what orders all streamed stores before what follows."""
+    builder.call(r.declare(builder, "llvm.x86.sse.sfence", ir.VoidType(), ()), ())

@@ -1,0 +1,179 @@
+"""Choices of code generation change no bit: stores past the caches or plain, narrow vectors or wide."""
+
+import numpy as np
+import pytest
+
+import emu.triton.language as tl
+from emu import triton
+from emu.tile.cpu.tuning import Choices, choices
+
+
+def scaled(x_at, out_at, count, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = at < count
+    x = tl.load(x_at + at, mask=mask, other=0)
+    tl.store(out_at + at, x + x, mask=mask)
+
+
+def in_place(x_at, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_at + at, tl.load(x_at + at) * 3)
+
+
+def shifted(x_at, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(x_at + 16 + at, tl.load(x_at + at))
+
+
+def block(x_at, out_at, rows, columns, stride, M: tl.constexpr, N: tl.constexpr):
+    row = tl.program_id(0) * M + tl.arange(0, M)
+    column = tl.program_id(1) * N + tl.arange(0, N)
+    mask = (row < rows)[:, None] & (column < columns)[None, :]
+    x = tl.load(x_at + row[:, None] * columns + column[None, :], mask=mask)
+    tl.store(out_at + row[:, None] * stride + column[None, :], -x, mask=mask)
+
+
+def two_results(x_at, sum_at, difference_at, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_at + at)
+    tl.store(sum_at + at, x + 1)
+    tl.store(difference_at + at, x - 1)
+
+
+def softmax(x_at, out_at, columns, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    mask = at < columns
+    x = tl.load(x_at + tl.program_id(0) * columns + at, mask=mask, other=-float("inf"))
+    powers = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_at + tl.program_id(0) * columns + at, powers / tl.sum(powers, axis=0), mask=mask)
+
+
+CHOICES = [
+    *("stream=never,width=512", "stream=never,width=256", "stream=65536"),
+    *("stream=always,width=512", "width=256,stream=always"),
+]
+
+
+def of_each(monkeypatch, kernel, run):
+    """Return what ``run(kernel)`` gives with each choice."""
+    found = []
+    for choice in CHOICES:
+        monkeypatch.setenv("EMU_CPU_CODE", choice)
+        found.append(run(triton.jit(kernel)))
+    return found
+
+
+def aligned(shape, dtype, offset=0):
+    """Return an array of zeros whose address is so many elements behind a cache line."""
+    size = np.dtype(dtype).itemsize
+    count = int(np.prod(shape))
+    whole = np.zeros(count * size + 64 * 64, np.uint8)
+    start = -whole.ctypes.data % 64 + offset * size
+    return whole[start : start + count * size].view(dtype).reshape(shape)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 4, 8])
+@pytest.mark.parametrize("count", [1, 1023, 1024, 5000, 40_000])
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i1", "i8", "f8"])
+def test_vectors(monkeypatch, dtype, count, offset):
+    generator = np.random.default_rng(count)
+    x = generator.integers(-50, 50, count).astype(dtype)
+    if dtype[0] == "f":
+        x[:: max(1, count // 7)] = np.array([np.nan, np.inf, -0.0, -np.inf], dtype).repeat(2)[
+            : len(x[:: max(1, count // 7)])
+        ]
+
+    def run(kernel):
+        out = aligned((count + 64,), dtype, offset)
+        for threads in (1, 2):
+            kernel[(-(-count // 1024),)](x, out, count, BLOCK=1024, num_threads=threads)
+        return out
+
+    with np.errstate(all="ignore"):
+        expected = (x + x).tobytes() + bytes(64 * x.itemsize)
+    for result in of_each(monkeypatch, scaled, run):
+        assert result.tobytes() == expected
+
+
+def test_in_place(monkeypatch):
+    def run(kernel):
+        x = aligned((16 * 1024,), "f4")
+        x[:] = np.arange(len(x))
+        kernel[(16,)](x, BLOCK=1024)
+        return x
+
+    for result in of_each(monkeypatch, in_place, run):
+        np.testing.assert_array_equal(result, 3 * np.arange(16 * 1024, dtype=np.float32))
+
+
+def test_a_store_that_overlaps_its_load(monkeypatch):
+    def run(kernel):
+        x = aligned((2048 + 64,), "f4")
+        x[:] = np.arange(len(x))
+        kernel[(1,)](x, BLOCK=2048)
+        return x
+
+    plain = np.arange(2048 + 64, dtype=np.float32)
+    plain[16 : 2048 + 16] = np.arange(2048)
+    for result in of_each(monkeypatch, shifted, run):
+        np.testing.assert_array_equal(result, plain)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "stride"), [(32, 512, 512), (33, 500, 512), (32, 512, 519)]
+)
+def test_blocks(monkeypatch, rows, columns, stride):
+    x = np.random.default_rng(0).standard_normal((rows, columns)).astype(np.float32)
+
+    def run(kernel):
+        out = aligned((rows, stride), "f4")
+        kernel[(-(-rows // 16), -(-columns // 256))](x, out, rows, columns, stride, M=16, N=256)
+        return out
+
+    expected = np.zeros((rows, stride), np.float32)
+    expected[:, :columns] = -x
+    for result in of_each(monkeypatch, block, run):
+        assert result.tobytes() == expected.tobytes()
+
+
+def test_two_results_of_which_one_is_not_aligned(monkeypatch):
+    x = np.arange(8192, dtype=np.float32)
+
+    def run(kernel):
+        results = aligned((8192,), "f4"), aligned((8192,), "f4", 3)
+        kernel[(8,)](x, *results, BLOCK=1024)
+        return np.stack(results)
+
+    for result in of_each(monkeypatch, two_results, run):
+        np.testing.assert_array_equal(result, [x + 1, x - 1])
+
+
+@pytest.mark.parametrize("columns", [781, 1024, 2048])
+def test_a_row_that_is_reduced(monkeypatch, columns):
+    x = np.random.default_rng(1).standard_normal((19, columns)).astype(np.float32)
+    x[3, 5] = np.nan
+    x[4] = -np.inf
+
+    def run(kernel):
+        out = aligned(x.shape, "f4")
+        kernel[(19,)](x, out, columns, BLOCK=1 << (columns - 1).bit_length())
+        return out.tobytes()
+
+    assert len(set(of_each(monkeypatch, softmax, run))) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["stream", "stream=", "stream=-1", "stream=soon", "wide=1", "width=128", "never"]
+)
+def test_what_is_no_choice_is_refused(monkeypatch, text):
+    monkeypatch.setenv("EMU_CPU_CODE", text)
+    with pytest.raises(ValueError, match="EMU_CPU_CODE must be stream=never, ") as caught:
+        choices()
+    assert repr(text) in str(caught.value)
+
+
+def test_a_choice_is_read_when_it_is_needed(monkeypatch):
+    monkeypatch.setenv("EMU_CPU_CODE", "stream=4096")
+    assert choices().stream_bytes == 4096
+    monkeypatch.setenv("EMU_CPU_CODE", "width=256,stream=never")
+    assert choices() == Choices(None, 256)
