@@ -33,7 +33,8 @@ def _quantize(inputs: Values, outputs: tuple[Array, ...], _: Attributes) -> None
 
 
 def _dequantize(inputs: Values, outputs: tuple[Array, ...], _: Attributes) -> None:
-    q, scale, zero = (np.asarray(v) for v in inputs)
+    arrays: list[Array] = [np.asarray(v) for v in inputs]
+    q, scale, zero = arrays
     outputs[0][...] = (q.astype(np.int64) - zero).astype(FP32) * scale
 
 

@@ -51,7 +51,7 @@ def _var(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> 
 
 def _prod(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:
     axes, keepdim = attributes
-    x = np.asarray(widen(inputs[0]))
+    x: Array = np.asarray(widen(inputs[0]))
     outputs[0][...] = np.prod(x, axis=axes, keepdims=keepdim, dtype=x.dtype)
 
 
@@ -72,7 +72,7 @@ def _place(function: Along) -> Callable[[Values, tuple[Array, ...], Attributes],
 
 
 def _cumprod(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:
-    x = np.asarray(widen(inputs[0]))
+    x: Array = np.asarray(widen(inputs[0]))
     outputs[0][...] = np.cumprod(x, axis=attributes[0], dtype=x.dtype)
 
 
