@@ -12,6 +12,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 # Imported before the fork, once for all ranks; nothing is computed before it.
 import torch
 import torch.distributed as dist
+from gloo_programs import TASKS
 from link import Span, die_with_parent, serve, timed
 
 
@@ -39,11 +40,8 @@ def rank_main(address: str, rank: int, count: int) -> None:
         dist.barrier()
         return timed(lambda: dist.all_reduce(tensor), calls)
 
-    serve(
-        address,
-        rank,
-        {"all_gather": all_gather, "all_reduce": all_reduce, "small_all_reduce": all_reduce},
-    )
+    tasks = {"all_gather": all_gather, "all_reduce": all_reduce, "small_all_reduce": all_reduce}
+    serve(address, rank, tasks | TASKS)
 
 
 if __name__ == "__main__":

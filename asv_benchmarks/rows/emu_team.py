@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import mc2_team
 import moe_team
+import pypto_team
 
 _turn = 0  # of ping_pong: the value last sent
 
@@ -316,6 +317,7 @@ TASKS = (
     }
     | mc2_team.TASKS
     | moe_team.TASKS
+    | pypto_team.TASKS
 )
 
 

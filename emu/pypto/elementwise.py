@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emu.kernels.core.messages import shown
+from emu.pypto.casting import Mode, check_mode, check_saturate, convert_by, is_plain
 from emu.pypto.dtypes import DT_BOOL, DT_FP64, FLOATS, FP32, Array, DataType, DTypeLike, as_dtype
 from emu.pypto.dtypes import convert as convert_array
 from emu.pypto.errors import ArgumentError, DTypeError
@@ -54,7 +55,8 @@ def broadcast_shape(tensors: list[Tensor], op: str) -> Shape:
         ) from None
 
 
-def _joint_valid(tensors: list[Tensor], shape: Shape) -> Shape:
+def joint_valid(tensors: list[Tensor], shape: Shape) -> Shape:
+    """Return the valid shape of what is computed element by element."""
     if all(t.valid_shape == t.shape for t in tensors):
         return shape
     valid = [0] * len(shape)
@@ -67,7 +69,8 @@ def _joint_valid(tensors: list[Tensor], shape: Shape) -> Shape:
     return tuple(valid)
 
 
-def _check_operands(op: str, operands: tuple[Operand, ...]) -> None:
+def check_operands(op: str, operands: tuple[Operand, ...]) -> None:
+    """Check that operands are tensors or numbers."""
     for i, value in enumerate(operands):
         if not isinstance(value, Tensor) and not is_number(value):
             raise ArgumentError(
@@ -76,7 +79,7 @@ def _check_operands(op: str, operands: tuple[Operand, ...]) -> None:
 
 
 def _operands(op: str, operands: tuple[Operand, ...]) -> tuple[list[Tensor], DataType]:
-    _check_operands(op, operands)
+    check_operands(op, operands)
     tensors = [value for value in operands if isinstance(value, Tensor)]
     if not tensors:
         raise ArgumentError(
@@ -122,7 +125,7 @@ def scalar(op: str, value: Number, dtype: DataType) -> np.generic:
         ) from None
 
 
-def _map(name: str, function: Callable[..., npt.ArrayLike]) -> Operation:
+def map_operation(name: str, function: Callable[..., npt.ArrayLike]) -> Operation:
     """Return the operation that applies a function of NumPy to widened operands and rounds once."""
 
     def reference(inputs: Values, outputs: tuple[Array, ...], _: Attributes) -> None:
@@ -131,7 +134,7 @@ def _map(name: str, function: Callable[..., npt.ArrayLike]) -> Operation:
     return Operation(name, "map", reference)
 
 
-def _apply(
+def apply(
     operation: Operation, operands: tuple[Operand, ...], result: DataType | None = None
 ) -> Tensor:
     """Submit an element-wise op."""
@@ -144,7 +147,7 @@ def _apply(
     op = operation.name
     tensors, dtype = _operands(op, operands)
     shape = broadcast_shape(tensors, op)
-    valid = _joint_valid(tensors, shape)
+    valid = joint_valid(tensors, shape)
     inputs = tuple([v if isinstance(v, Tensor) else scalar(op, v, dtype) for v in operands])
     out = new_tensor(shape, dtype if result is None else result, valid)
     submit(operation, inputs, (out,))
@@ -164,152 +167,167 @@ def _are_alike(first: Tensor, operands: tuple[Operand, ...]) -> bool:
     return True
 
 
-def _need_float(op: str, *operands: Operand) -> None:
+def need_float(op: str, *operands: Operand) -> None:
+    """Check that the tensors among the operands hold floats."""
     for value in operands:
         if isinstance(value, Tensor) and value.dtype not in FLOATS:
             raise DTypeError(f"{op} needs a float tensor, but got {value.dtype!r}; cast it first")
 
 
-def _need_number(op: str, *operands: Operand) -> None:
+def need_number(op: str, *operands: Operand) -> None:
+    """Check that the tensors among the operands hold numbers, not DT_BOOL."""
     for value in operands:
         if isinstance(value, Tensor) and value.dtype is DT_BOOL:
             raise DTypeError(f"{op} needs a number tensor, but got {value.dtype!r}; cast it first")
 
 
-ADD = _map("add", np.add)
-SUB = _map("sub", np.subtract)
-MUL = _map("mul", np.multiply)
-DIV = _map("div", np.divide)
-MAXIMUM = _map("maximum", np.maximum)
-MINIMUM = _map("minimum", np.minimum)
-EXP = _map("exp", np.exp)
-LOG = _map("log", np.log)
-SQRT = _map("sqrt", np.sqrt)
-RSQRT = _map("rsqrt", lambda x: 1 / np.sqrt(x))
-SIGMOID = _map("sigmoid", lambda x: 1 / (1 + np.exp(-x)))
-ABS = _map("abs", np.abs)
-NEG = _map("neg", np.negative)
-EQ = _map("eq", np.equal)
-NE = _map("ne", np.not_equal)
-GT = _map("gt", np.greater)
-GE = _map("ge", np.greater_equal)
-LT = _map("lt", np.less)
-LE = _map("le", np.less_equal)
+ADD = map_operation("add", np.add)
+SUB = map_operation("sub", np.subtract)
+MUL = map_operation("mul", np.multiply)
+DIV = map_operation("div", np.divide)
+MAXIMUM = map_operation("maximum", np.maximum)
+MINIMUM = map_operation("minimum", np.minimum)
+EXP = map_operation("exp", np.exp)
+LOG = map_operation("log", np.log)
+SQRT = map_operation("sqrt", np.sqrt)
+RSQRT = map_operation("rsqrt", lambda x: 1 / np.sqrt(x))
+SIGMOID = map_operation("sigmoid", lambda x: 1 / (1 + np.exp(-x)))
+ABS = map_operation("abs", np.abs)
+NEG = map_operation("neg", np.negative)
+EQ = map_operation("eq", np.equal)
+NE = map_operation("ne", np.not_equal)
+GT = map_operation("gt", np.greater)
+GE = map_operation("ge", np.greater_equal)
+LT = map_operation("lt", np.less)
+LE = map_operation("le", np.less_equal)
 
 
 def add(a: Operand, b: Operand) -> Tensor:
     """Return ``a + b``; one may be a number."""
-    return _apply(ADD, (a, b))
+    return apply(ADD, (a, b))
 
 
 def sub(a: Operand, b: Operand) -> Tensor:
     """Return ``a - b``; one may be a number."""
-    _need_number("sub", a, b)
-    return _apply(SUB, (a, b))
+    need_number("sub", a, b)
+    return apply(SUB, (a, b))
 
 
 def mul(a: Operand, b: Operand) -> Tensor:
     """Return ``a * b``; one may be a number."""
-    return _apply(MUL, (a, b))
+    return apply(MUL, (a, b))
 
 
 def div(a: Operand, b: Operand) -> Tensor:
     """Return ``a / b`` of float tensors; one may be a number."""
-    _need_float("div", a, b)
-    return _apply(DIV, (a, b))
+    need_float("div", a, b)
+    return apply(DIV, (a, b))
 
 
 def maximum(a: Operand, b: Operand) -> Tensor:
     """Return the larger, element by element; NaN wins."""
-    return _apply(MAXIMUM, (a, b))
+    return apply(MAXIMUM, (a, b))
 
 
 def minimum(a: Operand, b: Operand) -> Tensor:
     """Return the smaller, element by element; NaN wins."""
-    return _apply(MINIMUM, (a, b))
+    return apply(MINIMUM, (a, b))
 
 
 def exp(a: Tensor) -> Tensor:
     """Return e to the power of a float tensor."""
-    _need_float("exp", a)
-    return _apply(EXP, (a,))
+    need_float("exp", a)
+    return apply(EXP, (a,))
 
 
 def log(a: Tensor) -> Tensor:
     """Return the natural logarithm of a float tensor."""
-    _need_float("log", a)
-    return _apply(LOG, (a,))
+    need_float("log", a)
+    return apply(LOG, (a,))
 
 
 def sqrt(a: Tensor) -> Tensor:
     """Return the square root of a float tensor."""
-    _need_float("sqrt", a)
-    return _apply(SQRT, (a,))
+    need_float("sqrt", a)
+    return apply(SQRT, (a,))
 
 
 def rsqrt(a: Tensor) -> Tensor:
     """Return one over the square root of a float tensor."""
-    _need_float("rsqrt", a)
-    return _apply(RSQRT, (a,))
+    need_float("rsqrt", a)
+    return apply(RSQRT, (a,))
 
 
 def sigmoid(a: Tensor) -> Tensor:
     """Return ``1 / (1 + exp(-a))`` of a float tensor."""
-    _need_float("sigmoid", a)
-    return _apply(SIGMOID, (a,))
+    need_float("sigmoid", a)
+    return apply(SIGMOID, (a,))
 
 
 def abs(a: Tensor) -> Tensor:
     """Return the absolute value."""
-    return _apply(ABS, (a,))
+    return apply(ABS, (a,))
 
 
 def neg(a: Tensor) -> Tensor:
     """Return ``-a``."""
-    _need_number("neg", a)
-    return _apply(NEG, (a,))
+    need_number("neg", a)
+    return apply(NEG, (a,))
 
 
 def eq(a: Operand, b: Operand) -> Tensor:
     """Return ``a == b`` as DT_BOOL; the operator ``==`` compares identity."""
-    return _apply(EQ, (a, b), DT_BOOL)
+    return apply(EQ, (a, b), DT_BOOL)
 
 
 def ne(a: Operand, b: Operand) -> Tensor:
     """Return ``a != b`` as DT_BOOL; the operator ``!=`` compares identity."""
-    return _apply(NE, (a, b), DT_BOOL)
+    return apply(NE, (a, b), DT_BOOL)
 
 
 def gt(a: Operand, b: Operand) -> Tensor:
     """Return ``a > b`` as DT_BOOL."""
-    return _apply(GT, (a, b), DT_BOOL)
+    return apply(GT, (a, b), DT_BOOL)
 
 
 def ge(a: Operand, b: Operand) -> Tensor:
     """Return ``a >= b`` as DT_BOOL."""
-    return _apply(GE, (a, b), DT_BOOL)
+    return apply(GE, (a, b), DT_BOOL)
 
 
 def lt(a: Operand, b: Operand) -> Tensor:
     """Return ``a < b`` as DT_BOOL."""
-    return _apply(LT, (a, b), DT_BOOL)
+    return apply(LT, (a, b), DT_BOOL)
 
 
 def le(a: Operand, b: Operand) -> Tensor:
     """Return ``a <= b`` as DT_BOOL."""
-    return _apply(LE, (a, b), DT_BOOL)
+    return apply(LE, (a, b), DT_BOOL)
 
 
-def cast(a: Tensor, dtype: DTypeLike) -> Tensor:
+def cast(
+    a: Tensor, dtype: DTypeLike, mode: Mode | None = None, *, saturate: bool | None = None
+) -> Tensor:
     """Convert to another data type.
 
     To a lower float: to nearest, ties to even. To an integer: the fraction is cut off, values beyond
     the range give its ends, NaN gives 0. To DT_BOOL: whether it is not 0.
+
+    Args:
+        a: The tensor.
+        dtype: The data type.
+        mode: Another way to round: ``"nearest_even"``, ``"half_away"`` (from 0), ``"floor"``, ``"ceil"`` or ``"trunc"``.
+        saturate: True: what is out of range gives the end of the range; False: floats become infinite,
+            integers keep their low bits. Default: True from float to integer, else False.
     """
     check_tensor(a, "a")
     target = as_dtype(dtype)
+    how, bounded = check_mode(mode), check_saturate(saturate)
     out = new_tensor(a.shape, target, a.valid_shape)
-    submit(CAST, (a,), (out,), (target,))
+    if is_plain(a.dtype, target, how, bounded):
+        submit(CAST, (a,), (out,), (target,))
+    else:
+        submit(CAST_BY, (a,), (out,), (target, how, bounded))
     return out
 
 
@@ -318,7 +336,12 @@ def _cast(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) ->
     outputs[0][...] = convert_array(np.asarray(inputs[0]), target)
 
 
+def _cast_by(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:
+    outputs[0][...] = convert_by(np.asarray(inputs[0]), *attributes)
+
+
 CAST = Operation("cast", "map", _cast)
+CAST_BY = Operation("cast by a mode", "map", _cast_by)
 
 
 def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
@@ -334,11 +357,11 @@ def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         choices, dtype = _operands("where", (a, b))
     else:
-        _check_operands("where", (a, b))
+        check_operands("where", (a, b))
         choices, dtype = [], DataType.DT_FP32
     tensors = [condition, *choices]
     shape = broadcast_shape(tensors, "where")
-    valid = _joint_valid(tensors, shape)
+    valid = joint_valid(tensors, shape)
     with np.errstate(all="ignore"):
         inputs = tuple(
             [

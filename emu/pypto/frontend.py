@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -17,7 +17,7 @@ from emu.pypto.dtypes import Array
 from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning
 from emu.pypto.foreign import as_array, is_foreign
 from emu.pypto.spec import TensorSpec, specs_of
-from emu.pypto.symbolic import SymbolicScalar, as_flag, as_int
+from emu.pypto.symbolic import SymbolicScalar, as_flag, as_int, as_shape
 from emu.pypto.tensor import Tensor, wrap
 
 __all__ = ["Kernel", "cond", "jit", "loop", "options"]
@@ -233,7 +233,12 @@ class options:
 
 
 def loop(
-    *bounds: int, name: str = "", idx_name: str = "", **options: object
+    *bounds: int,
+    name: str = "",
+    idx_name: str = "",
+    unroll: int | None = None,
+    unroll_list: Sequence[int] | None = None,
+    **options: object,
 ) -> Iterator[SymbolicScalar]:
     """Iterate over ``range(*bounds)`` with symbolic scalars.
 
@@ -241,7 +246,9 @@ def loop(
         bounds: ``stop``, or ``start, stop``, or ``start, stop, step``.
         name: Name of the loop, ignored.
         idx_name: Name of its variable, ignored.
-        options: Unrolling and the like, ignored.
+        unroll: How many turns to make at a time, at least 1; a hint, which changes nothing here.
+        unroll_list: Several of them to choose from.
+        options: Others, ignored.
     """
     if not 1 <= len(bounds) <= 3:
         raise ArgumentError(
@@ -250,6 +257,10 @@ def loop(
     limits = [as_int(bound, f"bound {i} of loop") for i, bound in enumerate(bounds)]
     if len(limits) == 3 and limits[2] == 0:
         raise ArgumentError("step of loop must not be 0")
+    if unroll is not None and as_int(unroll, "unroll") < 1:
+        raise ArgumentError(f"unroll must be at least 1, but got {shown(unroll)}")
+    if unroll_list is not None and not as_shape(unroll_list, "unroll_list"):
+        raise ArgumentError("unroll_list must hold at least one number, but got none")
     return map(SymbolicScalar, range(*limits))
 
 

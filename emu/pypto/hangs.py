@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from emu.comm.ops import Cmp
 from emu.pypto.context import CONTEXT
+from emu.pypto.grids import Grid
 from emu.pypto.shmem import Memory
 from emu.pypto.symbolic import Shape
 
@@ -54,6 +55,11 @@ class Slots:
         return last_writer(self.group.segment, self.group.members[pe], place)
 
     @property
+    def grid(self) -> Grid:
+        """The tiles of the view."""
+        return Grid(self.low, self.shape, self.tile)
+
+    @property
     def view(self) -> str:
         """The view and the tile shape, in words."""
         if not self.shape:
@@ -65,7 +71,11 @@ class Slots:
         words = self.rows(pe)[row]
         found = np.flatnonzero(words)
         held = ", ".join(str(int(words[t])) for t in found[:4]) + ", …" * (len(found) > 4)
-        where = f"{len(found)} of {self.n_tiles} slots [{row}][tile] hold {held}"
+        if self.shape:
+            some = "" if len(found) == self.n_tiles else f" ({self.grid.names(found.tolist())})"
+            where = f"{len(found)} of {self.n_tiles} tiles{some} of src_pe {row} hold {held}"
+        else:
+            where = f"the slot of src_pe {row} holds {held}"
         return f"{where}, last writer: {self.writer(pe, row, int(found[0]))}"
 
 
@@ -125,27 +135,15 @@ def explain_wait(
     n_tiles = slots.n_tiles
     row, tiles = missing[0] // n_tiles, [slot % n_tiles for slot in missing]
     me = memory.group.my_pe
-    lines = [
-        f"{slots.view}, src_pe {row}: {len(tiles)} of {n_tiles} tiles missing{_corners(slots, tiles)}"
-    ]
+    what = "tiles" if slots.shape else "slots"
+    places = f": {slots.grid.describe(tiles)}" if slots.shape else ""
+    lines = [f"{slots.view}, src_pe {row}: {len(tiles)} of {n_tiles} {what} missing{places}"]
     lines += _values(expected, slots, row, tiles)
     elsewhere = _unclaimed(slots, row)
     lines += elsewhere
     if len(lines) == 1 or not elsewhere:
         lines += _other_pes(slots, row, me, has_value=len(lines) > 1)
     return lines
-
-
-def _corners(slots: Slots, tiles: list[int]) -> str:
-    if not slots.shape:
-        return ""
-    counts = [-(-n // t) for n, t in zip(slots.shape, slots.tile, strict=True)]
-    places = []
-    for tile in tiles[:4]:
-        at = np.unravel_index(tile, counts)
-        corner = [a + int(i) * t for a, i, t in zip(slots.low, at, slots.tile, strict=True)]
-        places.append(f"tile {tile} at {corner}")
-    return ": " + ", ".join(places) + ", …" * (len(tiles) > 4)
 
 
 def _values(expected: Expected, slots: Slots, row: int, tiles: list[int]) -> list[str]:
@@ -157,7 +155,7 @@ def _values(expected: Expected, slots: Slots, row: int, tiles: list[int]) -> lis
         held, writer = int(words[tile]), slots.writer(group.my_pe, row, tile)
         text = _value(expected, held, writer)
         if text:
-            seen.setdefault(text, f"tile {tile}: {text}")
+            seen.setdefault(text, f"{slots.grid.name(tile)}: {text}" if slots.shape else text)
     return list(seen.values())[:2]
 
 
@@ -211,7 +209,7 @@ def _difference(mine: Slots, row: int, slots: Slots, other: int) -> tuple[int, s
     if (slots.low, slots.shape) == (mine.low, mine.shape):
         return 0, (
             f"signalled in other tiles, of {list(slots.tile)} instead of {list(mine.tile)} (both sides must "
-            "set the same tile shape)"
+            f"set the same tile shape): a grid of {slots.grid} tiles where this wait looks at {mine.grid}"
         )
     if slots.low != mine.low:
         return 2, f"signalled at other offsets, {list(slots.low)} instead of {list(mine.low)}"

@@ -12,6 +12,7 @@ from emu.pypto.dtypes import (
     DT_FP32,
     FP32,
     Array,
+    DataType,
     DTypeLike,
     as_dtype,
     convert,
@@ -19,7 +20,7 @@ from emu.pypto.dtypes import (
 from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.operation import Attributes, Operation, Values
 from emu.pypto.symbolic import Shape, as_flag
-from emu.pypto.tensor import Tensor, check_tensor, new_tensor, submit
+from emu.pypto.tensor import Tensor, check_tensor, check_writable, new_tensor, submit
 
 _ROUNDED_BY_KERNEL = tuple(each.np_dtype for each in (DT_FP32, DT_FP16, DT_BF16))
 """Data types that the kernel multiplies as they are, and rounds its results to."""
@@ -32,19 +33,24 @@ def matmul(
     *,
     a_trans: bool = False,
     b_trans: bool = False,
+    bias: Tensor | None = None,
+    accumulate: Tensor | None = None,
 ) -> Tensor:
     """Return the matrix product over the last two axes; axes before them broadcast.
 
     Args:
         a: [.., m, k], or [.., k, m] with ``a_trans``.
         b: [.., k, n], or [.., n, k] with ``b_trans``; of the same data type.
-        out_dtype: Data type of the result. Default: that of ``a``.
+        out_dtype: Data type of the result. Default: that of ``accumulate``, or of ``a``.
         a_trans: Exchange the last two axes of ``a`` first.
         b_trans: Exchange the last two axes of ``b`` first.
+        bias: [n] or [1, n], of the result's data type or DT_FP32: is added to each row before the result is rounded.
+        accumulate: A tensor of the result's shape and data type: the product is added to it in place, in FP32
+            and rounded once, and it is returned.
 
     It accumulates in FP32 and then casts once. Integers, too, are exact only while sums stay within
     2^24. Elements that are not valid count as 0; the result is valid in
-    the valid rows of ``a`` and columns of ``b``.
+    the valid rows of ``a`` and columns of ``b``, and where ``accumulate`` is.
 
     Raises:
         ArgumentError: If ranks or extents do not fit.
@@ -57,6 +63,26 @@ def matmul(
             f"matmul: a and b must have one dtype, of numbers, but got {a.dtype!r} and {b.dtype!r}"
         )
     a_trans, b_trans = as_flag(a_trans, "a_trans"), as_flag(b_trans, "b_trans")
+    shape, valid = _result(a, b, a_trans, b_trans)
+    dtype = a.dtype if accumulate is None else check_tensor(accumulate, "accumulate").dtype
+    if out_dtype is not None:
+        dtype = as_dtype(out_dtype, "out_dtype")
+    if bias is None and accumulate is None:
+        out = new_tensor(shape, dtype, valid)
+        submit(MATMUL, (a, b), (out,), (a_trans, b_trans))
+        return out
+    added = [_check_bias(bias, shape[-1], dtype)] if bias is not None else []
+    if accumulate is None:
+        out = new_tensor(shape, dtype, valid)
+    else:
+        out = _check_accumulate(accumulate, shape, dtype)
+        added.append(out)
+    submit(MATMUL_ADD, (a, b, *added), (out,), (a_trans, b_trans))
+    return out
+
+
+def _result(a: Tensor, b: Tensor, a_trans: bool, b_trans: bool) -> tuple[Shape, Shape]:
+    """Return shape and valid shape of a product."""
     if a.ndim < 2 or b.ndim < 2:
         raise ArgumentError(
             f"matmul: a and b must have at least 2 axes, but got {list(a.shape)} and {list(b.shape)}"
@@ -74,10 +100,30 @@ def matmul(
         raise ArgumentError(
             f"matmul: batch axes must broadcast, but got {list(a.shape)} and {list(b.shape)}"
         ) from None
-    dtype = a.dtype if out_dtype is None else as_dtype(out_dtype, "out_dtype")
-    out = new_tensor((*batch, m, n), dtype, (*batch, m_valid, n_valid))
+    return (*batch, m, n), (*batch, m_valid, n_valid)
 
-    submit(MATMUL, (a, b), (out,), (a_trans, b_trans))
+
+def _check_bias(bias: Tensor, columns: int, dtype: DataType) -> Tensor:
+    check_tensor(bias, "bias")
+    if bias.dtype is not dtype and bias.dtype is not DT_FP32:
+        raise DTypeError(f"bias must have dtype {dtype!r} or DT_FP32, but got {bias.dtype!r}")
+    if bias.shape not in ((columns,), (1, columns)):
+        raise ArgumentError(
+            f"bias must have shape [{columns}] or [1, {columns}], but got {list(bias.shape)}"
+        )
+    return bias
+
+
+def _check_accumulate(out: Tensor, shape: Shape, dtype: DataType) -> Tensor:
+    if out.dtype is not dtype or dtype is DT_BOOL:
+        raise DTypeError(
+            f"accumulate must have dtype {dtype!r}, that of the result, and numbers, but got {out.dtype!r}"
+        )
+    if out.shape != shape:
+        raise ArgumentError(
+            f"accumulate must have shape {list(shape)}, that of the result, but got {list(out.shape)}"
+        )
+    check_writable(out, "accumulate")
     return out
 
 
@@ -97,6 +143,17 @@ def _multiply(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes
         out[...] = convert(kernel.matmul(left, right, dtype=FP32), as_dtype(out.dtype))
 
 
+def _multiply_and_add(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:
+    a_trans, b_trans = attributes
+    (out,) = outputs
+    left, right = _matrix(inputs[0], bool(a_trans)), _matrix(inputs[1], bool(b_trans))
+    total = np.array(kernel.matmul(left, right, dtype=FP32))
+    for term in inputs[2:]:
+        total += np.asarray(term).astype(FP32)
+    part = total[tuple(slice(n) for n in out.shape)]
+    out[...] = convert(part, as_dtype(out.dtype))
+
+
 def _matrix(x: Array | np.generic, swapped: bool) -> Array:
     array = np.asarray(x)
     if array.dtype not in _ROUNDED_BY_KERNEL:
@@ -105,3 +162,4 @@ def _matrix(x: Array | np.generic, swapped: bool) -> Array:
 
 
 MATMUL = Operation("matmul", "other", _multiply, reads_all=True)
+MATMUL_ADD = Operation("matmul and add", "other", _multiply_and_add, reads_all=True)

@@ -6,12 +6,14 @@ other elements read as. The sum, the largest and the smallest value of nothing a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from emu.kernels.core.messages import shown
 from emu.pypto.dtypes import DT_BOOL, DT_INT32, FLOATS, Array
 from emu.pypto.elementwise import widen
 from emu.pypto.errors import ArgumentError, DTypeError
@@ -30,8 +32,27 @@ def axis_of(t: Tensor, dim: object, argument: str = "dim") -> int:
     return axis % t.ndim
 
 
-def _without(shape: Shape, axis: int, keepdim: bool) -> Shape:
-    return (*shape[:axis], *([1] if keepdim else []), *shape[axis + 1 :])
+Dims = int | Sequence[int] | None
+"""An axis, a list of axes, or None for all."""
+
+
+def axes_of(t: Tensor, dim: object) -> tuple[int, ...]:
+    """Return axes counted from the front, in order."""
+    if dim is None:
+        return tuple(range(t.ndim))
+    if not isinstance(dim, list | tuple):
+        return (axis_of(t, dim),)
+    axes = [axis_of(t, each, f"dim[{i}]") for i, each in enumerate(dim)]
+    if not axes or len(set(axes)) != len(axes):
+        raise ArgumentError(
+            f"dim must name at least one axis, and none twice, but got {shown(dim)}"
+        )
+    return tuple(sorted(axes))
+
+
+def reduced(shape: Shape, axes: tuple[int, ...], keepdim: bool) -> Shape:
+    """Return the shape of a reduction along axes."""
+    return tuple([1 if i in axes else n for i, n in enumerate(shape) if keepdim or i not in axes])
 
 
 def _operation(name: str, function: Callable[..., npt.ArrayLike]) -> Operation:
@@ -55,34 +76,41 @@ def _total(array: Array, **kwargs: Any) -> npt.ArrayLike:
 SUM = _operation("sum", _total)
 AMAX = _operation("amax", np.max)
 AMIN = _operation("amin", np.min)
+_OVER_AXES = {
+    each: replace(each, name=f"{each.name} over axes", kind="other") for each in (SUM, AMAX, AMIN)
+}
+"""The same along several axes, the first attribute: by their references alone."""
 
 
-def _reduce(operation: Operation, a: Tensor, dim: object, keepdim: bool) -> Tensor:
+def _reduce(operation: Operation, a: Tensor, dim: Dims, keepdim: bool) -> Tensor:
     check_tensor(a, "a")
     if a.dtype is DT_BOOL:
         raise DTypeError(
             f"{operation.name} needs a number tensor, but got {a.dtype!r}; cast it first"
         )
-    axis, keepdim = axis_of(a, dim), as_flag(keepdim, "keepdim")
+    axes, keepdim = axes_of(a, dim), as_flag(keepdim, "keepdim")
     out = new_tensor(
-        _without(a.shape, axis, keepdim), a.dtype, _without(a.valid_shape, axis, keepdim)
+        reduced(a.shape, axes, keepdim), a.dtype, reduced(a.valid_shape, axes, keepdim)
     )
-    submit(operation, (a,), (out,), (axis, keepdim))
+    if len(axes) == 1:
+        submit(operation, (a,), (out,), (axes[0], keepdim))
+    else:
+        submit(_OVER_AXES[operation], (a,), (out,), (axes, keepdim))
     return out
 
 
-def sum(a: Tensor, dim: int = -1, keepdim: bool = False) -> Tensor:
-    """Return the sum along an axis, accumulated in FP32 and rounded once; integers wrap."""
+def sum(a: Tensor, dim: Dims = -1, keepdim: bool = False) -> Tensor:
+    """Return the sum along an axis, several or (None) all, accumulated in FP32 and rounded once; integers wrap."""
     return _reduce(SUM, a, dim, keepdim)
 
 
-def amax(a: Tensor, dim: int = -1, keepdim: bool = False) -> Tensor:
-    """Return the largest value along an axis."""
+def amax(a: Tensor, dim: Dims = -1, keepdim: bool = False) -> Tensor:
+    """Return the largest value along an axis, several, or (None) all."""
     return _reduce(AMAX, a, dim, keepdim)
 
 
-def amin(a: Tensor, dim: int = -1, keepdim: bool = False) -> Tensor:
-    """Return the smallest value along an axis."""
+def amin(a: Tensor, dim: Dims = -1, keepdim: bool = False) -> Tensor:
+    """Return the smallest value along an axis, several, or (None) all."""
     return _reduce(AMIN, a, dim, keepdim)
 
 

@@ -23,11 +23,38 @@ def pending_lines(blocked: list[Node], others: list[Node]) -> list[str]:
             lines += [f"{node.title}: {first}", *(f"  {clue}" for clue in clues[:MAX_CLUES])]
     if len(blocked) > MAX_WAITS:
         lines.append(f"… and {len(blocked) - MAX_WAITS} waits more")
-    return lines + _queued_lines(others)
+    return lines + _queued_lines(others, _holders(blocked))
 
 
-def _queued_lines(nodes: list[Node]) -> list[str]:
-    """Describe ops that have not started: communication one by one, the others by name or count."""
+def _holders(blocked: list[Node]) -> dict[Node, list[int]]:
+    """Return, for each node that waits for a blocked one, the numbers of those that hold it up."""
+    holders: dict[Node, list[int]] = {}
+    for wait in blocked:
+        found, open_nodes = {wait}, [wait]
+        while open_nodes:
+            for node in open_nodes.pop().dependents:
+                if node not in found:
+                    found.add(node)
+                    open_nodes.append(node)
+                    holders.setdefault(node, []).append(wait.seq)
+    return holders
+
+
+def _behind(numbers: list[int]) -> str:
+    if not numbers:
+        return ""
+    if len(numbers) > 4:
+        shown = f"{', '.join(map(str, numbers[:3]))} and {len(numbers) - 3} more"
+    else:
+        shown = " and ".join(filter(None, [", ".join(map(str, numbers[:-1])), str(numbers[-1])]))
+    return f", behind op{'s' * (len(numbers) > 1)} {shown}"
+
+
+def _queued_lines(nodes: list[Node], holders: dict[Node, list[int]]) -> list[str]:
+    """Describe ops that have not started, each with the waits that hold it up.
+
+    Communication is described op by op, the others by name or count.
+    """
     if not nodes:
         return []
     described = [node for node in nodes if node.detail is not None]
@@ -35,12 +62,17 @@ def _queued_lines(nodes: list[Node]) -> list[str]:
     lines = [f"not started: {count} op{'s' * (count > 1)} behind what is waited for"]
     for node in described[:MAX_QUEUED]:
         assert node.detail is not None
-        lines.append(f"  {node.title}: {node.detail()}")
-    rest = [title for node in nodes if node.detail is None for title in node.titles]
+        lines.append(f"  {node.title}: {node.detail()}{_behind(holders.get(node, []))}")
     if len(described) > MAX_QUEUED:
         lines.append(f"  … and {len(described) - MAX_QUEUED} more that communicate")
-    if rest:
-        names = ", ".join(rest[:4])
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for node in nodes:
+        if node.detail is None:
+            groups.setdefault(tuple(holders.get(node, ())), []).extend(node.titles)
+    for numbers, rest in list(groups.items())[:MAX_WAITS]:
         more = f" and {len(rest) - 4} more" if len(rest) > 4 else ""
-        lines.append(f"  {names}{more}")
+        lines.append(f"  {', '.join(rest[:4])}{more}{_behind(list(numbers))}")
+    left = sum(len(rest) for rest in list(groups.values())[MAX_WAITS:])
+    if left:
+        lines.append(f"  … and {left} more that compute")
     return lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emu.comm.ops import Cmp
-from emu.pypto.hangs import Expected, explain_barrier, explain_wait
+from emu.pypto.hangs import Expected, explain_barrier, explain_wait, slots_of
 from emu.pypto.node import Word
 from emu.pypto.shmem import Memory
 
@@ -70,10 +70,11 @@ class TileWait:
 
     def describe(self) -> str:
         """Describe the slots that are waited for."""
-        places = [f"[{slot // self.n_tiles}][{slot % self.n_tiles}]" for slot in self.left[:4]]
-        more = f" and {len(self.left) - 4} more" if len(self.left) > 4 else ""
+        tiles = [slot % self.n_tiles for slot in self.left]
+        names = slots_of(self.memory, self.slots).grid.names(tiles)
+        src_pe = self.left[0] // self.n_tiles if self.left else 0
         return (
-            f"shmem_wait_until: {self.memory.name} slot [src_pe][tile] {', '.join(places)}{more} "
+            f"shmem_wait_until: {self.memory.name}{names and ' ' + names} of src_pe {src_pe} "
             f"{_SIGNS[self.cmp]} {self.value}"
         )
 

@@ -49,9 +49,17 @@ def test_other_tile_shapes_than_the_waiter_expects():
     assert (
         "shmem1 view [8, 16] at [0, 0] in tiles of [4, 8], src_pe 1: 4 of 4 tiles missing" in report
     )
-    assert "tile 0 at [0, 0], tile 1 at [0, 8], tile 2 at [4, 0], tile 3 at [4, 8]" in report
+    assert (
+        "tile (0, 0) of the grid 2 x 2, rows 0..3, columns 0..7; tile (0, 1), rows 0..3, columns 8..15; "
+        "tile (1, 0), rows 4..7, columns 0..7; tile (1, 1), rows 4..7, columns 8..15"
+    ) in report
     assert "signalled in other tiles, of [2, 8] instead of [4, 8]" in report
-    assert "8 of 8 slots [1][tile] hold 1, 1, 1, 1, …, last writer: PE 1 (SET)" in report
+    assert "a grid of 4 x 2 tiles where this wait looks at 2 x 2" in report
+    assert "8 of 8 tiles of src_pe 1 hold 1, 1, 1, 1, …, last writer: PE 1 (SET)" in report
+    assert (
+        "shmem_wait_until: shmem1 tiles (0, 0), (0, 1), (1, 0), (1, 1) of the grid 2 x 2 of src_pe 1 == 1"
+        in report
+    )
 
 
 def neighbouring_slot() -> None:
@@ -65,7 +73,7 @@ def neighbouring_slot() -> None:
 def test_a_signal_in_a_neighbouring_slot():
     report = report_of(neighbouring_slot, 3)
     assert "signalled in a neighbouring slot, with src_pe=0 instead of 1" in report
-    assert "4 of 4 slots [0][tile] hold 7, 7, 7, 7, last writer: PE 1 (SET)" in report
+    assert "4 of 4 tiles of src_pe 0 hold 7, 7, 7, 7, last writer: PE 1 (SET)" in report
 
 
 def neighbouring_word() -> None:
@@ -78,9 +86,9 @@ def neighbouring_word() -> None:
 
 def test_a_neighbouring_slot_of_a_tensor_of_signals():
     report = report_of(neighbouring_word)
-    assert "shmem1 (signals only), src_pe 1: 1 of 1 tiles missing" in report
+    assert "shmem1 (signals only), src_pe 1: 1 of 1 slots missing" in report
     assert "signalled in a neighbouring slot, with src_pe=0 instead of 1" in report
-    assert "1 of 1 slots [0][tile] hold 3, last writer: PE 1 (SET)" in report
+    assert "the slot of src_pe 0 holds 3, last writer: PE 1 (SET)" in report
 
 
 def overtaken() -> None:
@@ -151,7 +159,10 @@ def other_offset() -> None:
 def test_an_offset_that_nobody_signals():
     report = report_of(other_offset)
     assert "view [4, 16] at [4, 0] in tiles of [4, 8], src_pe 1: 2 of 2 tiles missing" in report
-    assert "tile 0 at [4, 0], tile 1 at [4, 8]" in report
+    assert (
+        "tile (0, 0) of the grid 1 x 2, rows 4..7, columns 0..7; tile (0, 1), rows 4..7, columns 8..15"
+        in report
+    )
     assert "signalled at other offsets, [0, 0] instead of [4, 0]" in report
     assert "no PE has signalled these slots, neither here nor on another PE" in report_of(nobody)
 
@@ -204,9 +215,54 @@ def test_the_put_that_was_never_issued():
         assert f"[8, 16] of shmem1 at [0, 0] on PE {me}" in report
         assert f"[8, 16] to shmem1 at [0, 0] on PE {1 - me}" in report
         assert f"SET 1 to PE {1 - me}; shmem1 view [8, 16]" in report
+    assert report.count(", behind op 1") == 8
     line = never_issued.__code__.co_firstlineno
     assert f"shmem_wait_until (op 1, test_hangs.py:{line + 3})" in report
     assert f"shmem_put (op 4, test_hangs.py:{line + 5})" in report
+
+
+def two_waits() -> None:
+    """Each of two results needs its own wait, and a third both."""
+    data, me = data_of(2), emu.world().my_pe
+    first = d.shmem_wait_until(data, 0, 1)
+    second = d.shmem_wait_until(data, 1, 1)
+    x = d.shmem_get(data, me, pred=[first])
+    y = d.shmem_get(data, me, pred=[second])
+    d.shmem_put(p.add(x, y), [0, 0], data, 1 - me)
+
+
+def test_which_op_is_behind_which_wait():
+    report = report_of(two_waits)
+    line = two_waits.__code__.co_firstlineno
+    start = f"test_hangs.py:{line + 5}): [8, 16] of shmem1 at [0, 0] on PE 0, behind op 1\n"
+    assert f"shmem_get (op 3, {start}" in report
+    assert (
+        f"(op 4, test_hangs.py:{line + 6}): [8, 16] of shmem1 at [0, 0] on PE 0, behind op 2\n"
+        in report
+    )
+    assert f"add (op 5, test_hangs.py:{line + 7}), behind ops 1 and 2" in report
+
+
+def one_row_missing() -> None:
+    data = d.create_shmem_tensor("tp", 2, FP32, [10, 40])
+    p.set_vec_tile_shapes(4, 8)
+    if emu.world().my_pe == 1:
+        d.shmem_signal(data, 1, 1, target_pe=0)
+    p.synchronize()
+    emu.world().barrier()
+    if emu.world().my_pe == 0:
+        slots, n_tiles = data.slots(None, None, "")
+        assert n_tiles == 15
+        slots.local[1, 5:] = 0
+        d.shmem_wait_until(data, 1, 1)
+
+
+def test_missing_tiles_that_make_up_a_rectangle():
+    report = report_of(one_row_missing)
+    assert (
+        "10 of 15 tiles missing: tiles (1, 0) to (2, 4) of the grid 3 x 5, rows 4..9, columns 0..39"
+        in report
+    )
 
 
 def taken() -> None:

@@ -23,7 +23,7 @@ RELATIONS = {
 @pytest.fixture
 def memory(worlds):
     (world,) = worlds(1, heap_bytes=1 << 20)
-    return SimpleNamespace(group=world, name="shmem1", n_pes=1)
+    return SimpleNamespace(group=world, name="shmem1", n_pes=1, slot_sets={})
 
 
 def slots_of(memory, values):
@@ -54,11 +54,21 @@ def test_a_tile_that_has_matched_is_not_looked_at_again(memory):
 
 
 def test_a_wait_is_described_by_the_slots_that_are_left(memory):
-    wait = TileWait(memory, slots_of(memory, [2, 0, 0, 0, 0, 0]), 0, 6, Cmp.GE, 2, False)
+    slots = slots_of(memory, [2, 0, 0, 0, 0, 0])
+    memory.slot_sets[(0, 0), (4, 17), (2, 8)] = (slots, 6)
+    wait = TileWait(memory, slots, 0, 6, Cmp.GE, 2, False)
     wait.poll()
     assert wait.describe() == (
-        "shmem_wait_until: shmem1 slot [src_pe][tile] [0][1], [0][2], [0][3], [0][4] and 1 more >= 2"
+        "shmem_wait_until: shmem1 tiles (0, 1), (0, 2), (1, 0), (1, 1) and 1 more of the grid 2 x 3 "
+        "of src_pe 0 >= 2"
     )
+
+
+def test_signals_without_data_are_described_by_their_pe(memory):
+    slots = slots_of(memory, [0])
+    memory.slot_sets[()] = (slots, 1)
+    wait = TileWait(memory, slots, 0, 1, Cmp.EQ, 1, False)
+    assert wait.describe() == "shmem_wait_until: shmem1 of src_pe 0 == 1"
 
 
 def test_a_barrier_takes_off_its_own_arrivals_only(memory):

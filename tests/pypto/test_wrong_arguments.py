@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fuzzing import Fuzzer, Report, Target
+from pypto_targets import add_language
 from variants import thorough
 
 import emu
@@ -217,6 +218,7 @@ def targets(kit: Kit) -> list[Target]:
 
     _add_distributed(add, kit)
     _add_elementwise(add, kit)
+    add_language(add, kit.x)
     _add_shapes(add, kit)
     _add_tensors(add, kit)
     _add_language(add, kit)
@@ -306,14 +308,18 @@ def _add_elementwise(add: Any, kit: Kit) -> None:
         add(f"{name} of integers", getattr(p, name), a=3, b=lambda: x(dtype=p.DT_INT8), also=words)
     for name in ("exp", "log", "sqrt", "rsqrt", "sigmoid", "abs", "neg"):
         add(name, getattr(p, name), a=lambda: x(), also={"a": ("operand 0", f"{name} needs")})
-    add("cast", p.cast, a=lambda: x(), dtype=p.DT_INT8)
+    add("cast", p.cast, a=lambda: x(), dtype=p.DT_INT8, mode="floor", saturate=False)
     add(
         "where", p.where, condition=lambda: x(dtype=p.DT_BOOL), a=lambda: x(), b=1.0,
         also={"a": ("operand 0", "where:"), "b": ("operand 1", "where:"), "condition": ("where:",)},
     )  # fmt: skip
     add(
         "matmul", p.matmul, a=lambda: x((4, 8)), b=lambda: x((8, 2)), out_dtype=p.DT_FP16, a_trans=False, b_trans=False,
-        also={"a_trans": ("k,",), "b_trans": ("k,",)},
+        bias=lambda: x((2,)), accumulate=lambda: x((4, 2), p.DT_FP16),
+        also={
+            **dict.fromkeys(("a_trans", "b_trans"), ("k,",)),
+            **dict.fromkeys(("a", "b", "out_dtype", "accumulate"), ("bias", "accumulate", "shape of the result")),
+        },
     )  # fmt: skip
     for name in ("sum", "amax", "amin"):
         add(
@@ -461,7 +467,7 @@ def _add_language(add: Any, kit: Kit) -> None:
     add("cond", p.cond, condition=True)
     bound = dict.fromkeys(("start", "stop", "step"), ("of loop",))
     add("loop", lambda *b, **o: [i for i, _ in zip(p.loop(*b, **o), range(9), strict=False)], "start", "stop", "step",
-        start=1, stop=9, step=2, name="l", idx_name="i", also=bound)  # fmt: skip
+        start=1, stop=9, step=2, name="l", idx_name="i", unroll=2, unroll_list=[1, 2], also=bound)  # fmt: skip
     plain = kernel._function
     for name, jit in (("jit", p.jit), ("frontend.jit", p.frontend.jit)):
         add(f"{name} of a function", jit, "function", function=plain)

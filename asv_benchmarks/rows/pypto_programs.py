@@ -1,0 +1,123 @@
+"""Whole PyPTO programs beside the same in one NumPy process, and in torch with gloo.
+
+Sizes are those of all PEs together: NumPy, with as many threads as there are cores, does the same work once.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rows.measure import Bench, Goal, Outcome, Settings, against, duel
+from rows.team import TeamError
+
+PROGRAMS = {
+    "allgather_matmul": {"rows": 1024, "depth": 4096, "columns": 1024},
+    "matmul_allreduce_rmsnorm": {"rows": 1024, "depth": 4096, "columns": 1024},
+    "moe": {"tokens": 256, "hidden": 1024},
+}
+
+
+def _random(shape: tuple[int, ...], half: int) -> Any:
+    import ml_dtypes
+
+    values = np.random.default_rng(1).standard_normal(shape, np.float32)
+    return values.astype(ml_dtypes.bfloat16) if half else values
+
+
+def _wide(array: Any) -> Any:
+    """Return what NumPy multiplies fast: FP32."""
+    return array.astype(np.float32, copy=False)
+
+
+def _numpy_allgather_matmul(
+    pes: int, rows: int, depth: int, columns: int, half: int
+) -> Callable[[], Any]:
+    x, w = _random((rows, depth), half), _random((depth, columns), half)
+    return lambda: (_wide(x) @ _wide(w)).astype(x.dtype, copy=False)
+
+
+def _numpy_matmul_allreduce_rmsnorm(
+    pes: int, rows: int, depth: int, columns: int, half: int
+) -> Callable[[], Any]:
+    x, w, residual = (
+        _random((rows, depth), half),
+        _random((depth, columns), half),
+        _random((rows, columns), half),
+    )
+    gamma = _random((1, columns), half)
+
+    def step() -> Any:
+        hidden = _wide(x) @ _wide(w) + _wide(residual)
+        scale = 1 / np.sqrt((hidden * hidden).mean(axis=-1, keepdims=True) + np.float32(1e-6))
+        return (hidden * scale * _wide(gamma)).astype(x.dtype, copy=False)
+
+    return step
+
+
+def _numpy_moe(pes: int, tokens: int, hidden: int, half: int) -> Callable[[], Any]:
+    x, gates = _random((tokens, hidden), half), _wide(_random((tokens, 2), half))
+    weights = _random((pes, hidden, hidden), half)
+    rng = np.random.default_rng(1)
+    experts = np.array([rng.permutation(pes)[:2] for _ in range(tokens)])
+
+    def step() -> Any:
+        out = np.zeros((tokens, hidden), np.float32)
+        for expert in range(pes):
+            places, choice = np.nonzero(experts == expert)
+            found = _wide(x[places]) @ _wide(weights[expert])
+            out[places] += found * gates[places, choice, None]
+        return out.astype(x.dtype, copy=False)
+
+    return step
+
+
+_NUMPY = {
+    "allgather_matmul": _numpy_allgather_matmul,
+    "matmul_allreduce_rmsnorm": _numpy_matmul_allreduce_rmsnorm,
+    "moe": _numpy_moe,
+}
+
+
+def _beside_gloo(program: str, pes: int, half: int, settings: Settings) -> Outcome:
+    sizes = {**PROGRAMS[program], "half": half}
+    return against(settings, "gloo", pes, f"pypto_{program}", program, **sizes)
+
+
+def _beside_numpy(program: str, pes: int, half: int, settings: Settings) -> Outcome:
+    sizes = {**PROGRAMS[program], "half": half}
+    try:
+        team = settings.teams("emu", pes)
+    except TeamError as error:
+        return Outcome(note=str(error))
+    step = _NUMPY[program](pes, **sizes)
+
+    def clock(calls: int) -> float:
+        start = time.perf_counter()
+        for _ in range(calls):
+            step()
+        return time.perf_counter() - start
+
+    return duel(settings, lambda calls: team.seconds(f"pypto_{program}", calls, **sizes), clock)
+
+
+ROWS = [
+    Bench(
+        f"pypto/{program} {'bf16' if half else 'fp32'}, {pes} PEs",
+        peer,
+        "ms",
+        Goal(goal),
+        functools.partial(measure, program, pes, half),
+    )
+    for program in PROGRAMS
+    for half in (0, 1)
+    for pes in (2, 8)
+    for peer, goal, measure in (
+        ("NumPy, one process", 0.9, _beside_numpy),
+        ("torch, gloo", 1.5, _beside_gloo),
+    )
+]
