@@ -116,7 +116,7 @@ def _alone(world: World) -> Iterator[Step]:
     yield lambda: world.test(words, Cmp.NE, 7)
     yield lambda: world.test_any(words, Cmp.NE, 7)
     yield lambda: entry_points.wait_word(me, first, 8, int(Cmp.NE), 0, 1)
-    yield lambda: signals.end_sleep(me, 0)
+    yield lambda: entry_points.end_sleep(me, 0)
     yield lambda: linked._reserve_from(me, 0, 0, 1, 0)
     yield lambda: linked._sleep_slice(me, 0)
     memory = np.empty((3, 512), np.uint8)
@@ -139,8 +139,8 @@ def _together(world: World) -> Iterator[Step]:
     yield world.quiet
     yield lambda: entry_points.barrier_arrive(me, world.barrier_address, 1, 1)
     yield lambda: signals.barrier_arrive(me, world.barrier_address, 1, 1)
-    yield lambda: signals.barrier_wait(me, world.barrier_address, -5)
-    yield lambda: signals.barrier_leave(me, world.barrier_address, 0)
+    yield lambda: entry_points.barrier_wait(me, world.barrier_address, -5)
+    yield lambda: entry_points.barrier_leave(me, world.barrier_address, 0)
     large = np.ones(1 << 14, np.float32)
     yield lambda: world.all_reduce(large[:8])
     yield lambda: world.all_reduce(large[:8])  # this one is prepared

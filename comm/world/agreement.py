@@ -24,7 +24,7 @@ from types import FrameType
 
 from emu.comm.errors import CollectiveMismatchError
 from emu.comm.memory.stop import check_stopped
-from emu.comm.sync import entry_points, signals
+from emu.comm.sync import entry_points
 from emu.comm.sync.signals import DIFFERS, DONE
 from emu.comm.world.membership import Membership, publish_wait
 
@@ -57,11 +57,13 @@ def pass_barrier(group: Membership, arrived: int, what: str) -> bool:
             publish_wait(group, {"call": "barrier", "group": what, "index": group.index})
             generation = arrived
             while arrived < DONE:
-                arrived = int(signals.barrier_wait(group.me, group.barrier_address, generation))
+                arrived = int(
+                    entry_points.barrier_wait(group.me, group.barrier_address, generation)
+                )
                 if arrived < DONE:
                     check_stopped(group.segment)
         except BaseException:
-            signals.barrier_leave(group.me, group.barrier_address, 0)
+            entry_points.barrier_leave(group.me, group.barrier_address, 0)
             raise
     return arrived != DIFFERS
 

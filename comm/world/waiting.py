@@ -13,7 +13,7 @@ from emu.comm.errors import ArgumentError
 from emu.comm.memory.stop import check_stopped
 from emu.comm.ops import AtomicOp, Cmp
 from emu.comm.sync import signals
-from emu.comm.sync.entry_points import test_word, wait_word
+from emu.comm.sync.entry_points import end_sleep, test_word, wait_word
 from emu.comm.world import details
 from emu.comm.world.allocation import Allocation
 from emu.comm.world.array import WORDS, SymmetricArray, symmetric
@@ -147,7 +147,7 @@ class Waiting(Allocation):
                 found, seen = again()
             return int(seen)
         except BaseException:
-            signals.end_sleep(self.me, 0)
+            end_sleep(self.me, 0)
             raise
 
     def _row(
