@@ -1,8 +1,7 @@
 """The shared segment of a world: one piece of nameless shared memory.
 
-It is a ``multiprocessing.shared_memory.SharedMemory`` which loses its name the moment it exists: PEs
-receive its file descriptor, not its name. So nothing is left in ``/dev/shm`` however a process
-dies, and two launchers can never meet. It is sparse: address space is generous, memory is taken
+It loses its name the moment it exists (:mod:`emu.comm.memory.nameless`): PEs receive its file descriptor,
+not its name. So nothing is left in ``/dev/shm`` however a process dies, and two launchers can never meet. It is sparse: address space is generous, memory is taken
 when touched. The launcher uses this module too, which is why nothing here loads Numba.
 """
 
@@ -11,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-from multiprocessing import reduction, shared_memory
+from multiprocessing import reduction
 from typing import Any
 
 import numpy as np
@@ -33,8 +32,10 @@ from emu.comm.layout import (
     PLACE_BYTES,
     TEXT_BYTES,
     Layout,
+    round_up,
 )
 from emu.comm.link_model import Link
+from emu.comm.memory import nameless
 
 
 class Segment:
@@ -55,12 +56,7 @@ class Segment:
             SymmetricMemoryError: If the segment cannot be made or mapped.
         """
         try:
-            # Its full size comes later: where that cannot be mapped, SharedMemory fails with noise.
-            shared = shared_memory.SharedMemory(create=True, size=PAGE)
-            # SharedMemory has no public way to its descriptor; the attribute is the same on 3.8 to 3.14.
-            fd = os.dup(getattr(shared, "_fd"))  # noqa: B009 - a name that type checkers do not know
-            shared.unlink()
-            shared.close()
+            fd = nameless.make()
         except OSError as error:
             raise _not_made(layout, error) from error
         try:
@@ -167,9 +163,13 @@ class Segment:
         return os.fstat(self.fd).st_blocks * 512
 
     def discard(self, start: int, nbytes: int) -> None:
-        """Return the memory of whole pages to the system; they are clear afterwards."""
-        with contextlib.suppress(OSError):  # not every file system can
-            self._map.madvise(mmap.MADV_REMOVE, start, nbytes)
+        """Return the memory of the system's pages that lie wholly in a range, where it takes them back."""
+        first = round_up(start, mmap.PAGESIZE)  # 4 KiB on x86, up to 64 KiB on Arm
+        last = (start + nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+        advice = getattr(mmap, "MADV_REMOVE", None)  # Linux only
+        if advice is not None and first < last:
+            with contextlib.suppress(OSError):  # not every file system can
+                self._map.madvise(advice, first, last - first)
 
     def free_bytes(self) -> int:
         """Return the bytes still free in the file system that holds the segment."""

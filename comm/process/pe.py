@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import io
-import multiprocessing
 import os
 import signal
 import sys
@@ -19,6 +17,7 @@ from emu.comm.errors import StoppedError
 from emu.comm.layout import B_STATE, FINISHED, LEAVING
 from emu.comm.memory.segment import Segment
 from emu.comm.memory.stop import check_stopped
+from emu.comm.process import parent_death
 from emu.comm.process.crash import report_crashes
 from emu.comm.process.input import open_input
 from emu.comm.process.outcome import failure_message, result_message
@@ -174,7 +173,7 @@ def _prepare_process(start: Start) -> None:
     report_crashes(start.segment, start.pe)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the launcher, which stops all
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked since the server's start
-    _die_with_the_launcher()
+    parent_death.die_with_the_launcher()
 
 
 def _loads_code() -> bool:
@@ -210,25 +209,3 @@ def _repeat_lost_stops() -> None:
 def _text_stream(fd: int) -> io.TextIOWrapper:
     raw = io.BufferedWriter(io.FileIO(fd, "wb", closefd=False))
     return io.TextIOWrapper(raw, "utf-8", "replace", line_buffering=True)
-
-
-def _die_with_the_launcher() -> None:
-    """Ensure that no PE outlives a killed launcher, not even one inside native code."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-    if hasattr(fcntl, "F_SETSIG"):
-        # Linux: have the kernel kill this process when the launcher's end of the pipe closes.
-        fcntl.fcntl(parent.sentinel, fcntl.F_SETOWN, os.getpid())
-        fcntl.fcntl(parent.sentinel, fcntl.F_SETSIG, signal.SIGKILL)
-        flags = fcntl.fcntl(parent.sentinel, fcntl.F_GETFL)
-        fcntl.fcntl(parent.sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)
-        if not parent.is_alive():
-            os._exit(1)
-    else:
-
-        def watch() -> None:
-            parent.join()
-            os._exit(1)
-
-        threading.Thread(target=watch, daemon=True, name="emu-launcher-watch").start()

@@ -25,6 +25,8 @@ from collections.abc import Iterator, Sequence
 from multiprocessing import connection, forkserver, process
 from typing import Any
 
+from emu.kernels.core import system
+
 _lock = threading.RLock()  # a session that is collected as garbage may end inside
 _launches = 0
 _outdated = False
@@ -261,7 +263,7 @@ def _nameless_sockets_work() -> bool:
     global _they_work
     if _they_work is None:
         _they_work = False
-        if hasattr(os, "O_PATH"):
+        if system.LINUX and hasattr(os, "O_PATH"):
             with contextlib.suppress(OSError):
                 _try_nameless_socket()
                 _they_work = True

@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import platform
-import sys
+
+from emu.kernels.core import system
 
 _SLICE_NS = 100_000  # the shortest that Linux gives
 _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274, "riscv64": 274, "ppc64le": 355, "s390x": 345}
@@ -37,7 +38,7 @@ def ask_for_short_slices() -> bool:
     The thread keeps its niceness.
     """
     number = _SCHED_SETATTR.get(platform.machine())
-    if sys.platform != "linux" or number is None:
+    if not system.LINUX or number is None:
         return False
     import os
 

@@ -15,14 +15,18 @@ from numba import types
 from numba.core import cgutils
 
 from emu.comm.sync.intrinsics import Typed, TypingContext
+from emu.kernels.core import system
 from emu.kernels.core.jit import intrinsic, jit
 
 if TYPE_CHECKING:
     from numba.core.base import BaseContext
     from numba.core.typing.templates import Signature
 
-# The number that clock_gettime takes on this system, which NumPy's and Python's clocks use too.
-_MONOTONIC = 1 if sys.platform == "linux" else int(getattr(time, "CLOCK_MONOTONIC", 1))
+# The number of the clock that time.monotonic_ns reads: on macOS it stands while the machine sleeps.
+_MONOTONIC = int(
+    getattr(time, "CLOCK_UPTIME_RAW" if sys.platform == "darwin" else "CLOCK_MONOTONIC", 1)
+)
+_IS_LINUX = system.LINUX
 
 
 @intrinsic
@@ -113,7 +117,7 @@ def sleep_to(deadline: int) -> None:
     The thread's timer slack is 1 ns meanwhile. Keep it below a second: elsewhere than on Linux it
     is one ``usleep``.
     """
-    if sys.platform == "linux":
+    if _IS_LINUX:
         _sleep_linux(deadline)
     else:
         left = deadline - clock_ns()

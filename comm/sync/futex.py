@@ -7,7 +7,6 @@ Elsewhere a sleeper naps for 100 microseconds and looks again; waking is then no
 from __future__ import annotations
 
 import platform
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from numba import types
 from numba.core import cgutils
 
 from emu.comm.sync.intrinsics import Typed, TypingContext
+from emu.kernels.core import system
 from emu.kernels.core.jit import intrinsic, jit
 
 if TYPE_CHECKING:
@@ -24,10 +24,18 @@ if TYPE_CHECKING:
     from numba.core.typing.templates import Signature
 
 _SYSCALL = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221, "s390x": 238}
-HAVE_FUTEX = sys.platform == "linux" and platform.machine() in _SYSCALL
+HAVE_FUTEX = system.LINUX and platform.machine() in _SYSCALL
 _FUTEX = _SYSCALL.get(platform.machine(), 0)
 _WAIT, _WAKE = 0, 1  # not the private forms: the words are shared between processes
 _NAP_US = 100
+
+_PAUSE: dict[str, tuple[str, *tuple[int, ...]]] = {
+    "x86_64": ("llvm.x86.sse2.pause",),
+    "aarch64": ("llvm.aarch64.isb", 15),
+    "arm64": ("llvm.aarch64.isb", 15),
+}
+"""Intrinsic, with its arguments, that lets some time pass in a spin loop, by the names that Linux and macOS have for a
+CPU. An Arm core does nothing on ``yield``; ``isb`` empties its pipeline, which takes about as long as x86's ``pause``."""
 
 
 def _libc(name: str, arguments: int) -> Callable[..., int]:
@@ -84,10 +92,13 @@ def pause(typingctx: TypingContext) -> Typed:
     def codegen(
         context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Sequence[ir.Value]
     ) -> ir.Value:
-        if platform.machine() == "x86_64":
-            kind = ir.FunctionType(ir.VoidType(), [])
-            hint = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse2.pause")
-            builder.call(hint, [])
+        hint = _PAUSE.get(platform.machine())
+        if hint is not None:
+            name, *numbers = hint
+            i32 = ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [i32] * len(numbers))
+            function = cgutils.get_or_insert_function(builder.module, kind, name)
+            builder.call(function, [ir.Constant(i32, number) for number in numbers])
         return context.get_dummy_value()
 
     return types.void(), codegen

@@ -26,6 +26,7 @@ from emu.comm.layout import DEAD, FINISHED, LEAVING, NOT_STARTED, RUNNING
 from emu.comm.memory.segment import Segment
 from emu.comm.watchdog.compiling import is_compiling, is_reading_input
 from emu.comm.watchdog.monitor import PEState, describe_all, read_state
+from emu.kernels.core import system
 
 QUERY_SIGNAL: int | None = (
     getattr(signal, "SIGRTMAX", 0) - 5 if hasattr(signal, "SIGRTMAX") else None
@@ -242,11 +243,11 @@ def cpu_ticks(pid: int) -> int:
     Where ``/proc`` does not exist (macOS) the time of day stands in: a PE that runs then
     always counts as progress.
     """
+    if not system.LINUX:
+        return time.monotonic_ns()
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rsplit(b")", 1)[1].split()
         return int(fields[11]) + int(fields[12])
-    except FileNotFoundError:
-        return 0 if os.path.isdir("/proc/self") else time.monotonic_ns()
     except (OSError, IndexError):
         return 0

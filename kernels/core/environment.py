@@ -138,6 +138,11 @@ def red_zones() -> bool:
     return os.environ.get("EMU_RED_ZONES") != "0"
 
 
+def is_portable() -> bool:
+    """Return whether ``EMU_FORCE_PORTABLE`` is 1: nothing is used that only Linux has."""
+    return os.environ.get("EMU_FORCE_PORTABLE") == "1"
+
+
 def usable_cores() -> int:
     """Return the number of cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):

@@ -35,7 +35,7 @@ from numba.core import dispatcher as dispatching
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.typing.templates import make_concrete_template
 
-from emu.kernels.core import cache_files, cache_folder, linking
+from emu.kernels.core import cache_files, cache_folder, linking, system
 from emu.kernels.core.annotations import (
     CArray,
     Dispatcher,
@@ -108,9 +108,11 @@ def source_digest(root: Path, rooms: tuple[str, ...] = ("",)) -> str:
         rooms: Folders in it. Default: all of it.
 
     Returns:
-        32 hexadecimal digits which change when any of the sources, or the version of Numba, changes.
+        32 hexadecimal digits which change when any of the sources, the version of Numba, or what may be used of
+        the system changes.
     """
-    return cache_files.source_digest(root, rooms, numba.__version__)
+    versions = numba.__version__ if system.LINUX else f"{numba.__version__} portable"
+    return cache_files.source_digest(root, rooms, versions)
 
 
 @functools.cache

@@ -16,9 +16,9 @@ import ctypes
 import functools
 import platform
 import signal
-import sys
 import threading
 
+from emu.kernels.core import system
 from emu.tile.cpu import call, native
 from emu.tile.cpu.reports import CODE_BITS, FAULT
 from emu.tile.cpu.run import crash_text
@@ -53,7 +53,7 @@ def install() -> None:
 
 
 def _is_known() -> bool:
-    return sys.platform == "linux" and platform.machine() in _CONTEXT and KEY is not None
+    return system.LINUX and platform.machine() in _CONTEXT and KEY is not None
 
 
 def _install() -> None:
