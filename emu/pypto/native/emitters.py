@@ -85,6 +85,16 @@ EMITTERS: dict[str, Emit] = {
     "pypto.sigmoid": _unary(Code.SIGMOID),
     "pypto.sqrt": _unary(Code.SQRT),
     "pypto.sub": _binary(Code.SUB),
+    "pypto.ceil": _unary(Code.CEIL),
+    "pypto.cos": _unary(Code.COS),
+    "pypto.erf": _unary(Code.ERF),
+    "pypto.expm1": _unary(Code.EXPM1),
+    "pypto.floor": _unary(Code.FLOOR),
+    "pypto.log1p": _unary(Code.LOG1P),
+    "pypto.round": _unary(Code.RINT),
+    "pypto.sin": _unary(Code.SIN),
+    "pypto.tanh": _unary(Code.TANH),
+    "pypto.trunc": _unary(Code.TRUNC),
     "pypto.where": _select,
 }
 """Function per kind of node."""

@@ -59,7 +59,7 @@ def space_of(step: Step) -> Shape:
     """Return the elements that an op walks."""
     if step.operation.kind == "map":
         return step.outputs[0].extent
-    (source,) = step.inputs
+    source = step.inputs[0]
     assert isinstance(source, Spot)
     return source.extent
 
@@ -183,6 +183,10 @@ class _Grower:
         space, reduced, axis = self.group.space, self.group.reduced, axis_of(step)
         if space_of(step) != space or reduced not in (None, axis):
             return None
+        for x in step.inputs:
+            # Results of rows in the place of what is reduced, or of weights, would be read in another shape.
+            if isinstance(x, Spot) and x.buffer in self._levels and x.extent != space:
+                return None
         return step.operation.kind == "reduce"
 
 

@@ -6,11 +6,12 @@ Arithmetic on halves is in FP32, and each op rounds once, as the references do.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from emu.pypto.operation import Operation
+from emu.pypto.operation import Attributes, Operation
 from emu.tile.types import BF16, F16, F32, FROM_NUMPY, I1, DType
 
 
@@ -22,15 +23,38 @@ class Nodes(Protocol):
     ) -> int:
         """Add a node; return its number."""
 
+    def constant(self, value: float, dtype: DType) -> int:
+        """Add a number that is part of the kernel; return its number."""
+
     def reduce(self, word: str, dtype: DType, operand: int) -> int:
         """Add a reduction along the loop's reduced dimension; return its number."""
+
+    @property
+    def row_length(self) -> int:
+        """Extent of what is reduced."""
 
 
 Operand: TypeAlias = tuple[int, DType]
 """Number and dtype of the node that an op reads."""
 
-Lower: TypeAlias = Callable[[Nodes, Sequence[Operand], DType, bool], int]
-"""Makes the nodes of an op: operands, dtype of the result, whether it has an element per row."""
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What an op is besides its operands.
+
+    Attributes:
+        dtype: dtype of the result.
+        is_reduced: Whether it has an element per row.
+        attributes: Those of the op.
+    """
+
+    dtype: DType
+    is_reduced: bool
+    attributes: Attributes
+
+
+Lower: TypeAlias = Callable[[Nodes, Sequence[Operand], Facts], int]
+"""Makes the nodes of an op."""
 
 
 def widened(dtype: DType) -> DType:
@@ -43,69 +67,163 @@ def _cast(nodes: Nodes, operand: Operand, dtype: DType, is_reduced: bool) -> int
     return number if source == dtype else nodes.add("pypto.cast", dtype, [number], is_reduced)
 
 
+def _widen(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> tuple[DType, list[int]]:
+    """Return the dtype of arithmetic on operands, and their numbers in it."""
+    dtype = widened(operands[0][1])
+    return dtype, [_cast(nodes, x, dtype, facts.is_reduced) for x in operands]
+
+
 def _arithmetic(kind: str) -> Lower:
-    def lower(nodes: Nodes, operands: Sequence[Operand], result: DType, is_reduced: bool) -> int:
-        dtype = widened(operands[0][1])
-        numbers = [_cast(nodes, x, dtype, is_reduced) for x in operands]
-        return _cast(
-            nodes, (nodes.add(kind, dtype, numbers, is_reduced), dtype), result, is_reduced
-        )
+    def lower(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
+        dtype, numbers = _widen(nodes, operands, facts)
+        found = nodes.add(kind, dtype, numbers, facts.is_reduced)
+        return _cast(nodes, (found, dtype), facts.dtype, facts.is_reduced)
 
     return lower
 
 
 def _comparison(kind: str) -> Lower:
-    def lower(nodes: Nodes, operands: Sequence[Operand], result: DType, is_reduced: bool) -> int:
-        dtype = widened(operands[0][1])
-        numbers = [_cast(nodes, x, dtype, is_reduced) for x in operands]
-        return nodes.add(kind, I1, numbers, is_reduced)
+    def lower(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
+        _, numbers = _widen(nodes, operands, facts)
+        return nodes.add(kind, I1, numbers, facts.is_reduced)
 
     return lower
 
 
-def _convert(nodes: Nodes, operands: Sequence[Operand], result: DType, is_reduced: bool) -> int:
-    return _cast(nodes, operands[0], result, is_reduced)
+def _rounding(kind: str) -> Lower:
+    """Round floats; integers are whole."""
+
+    def lower(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
+        if not operands[0][1].is_float:
+            return operands[0][0]
+        return _arithmetic(kind)(nodes, operands, facts)
+
+    return lower
 
 
-def _where(nodes: Nodes, operands: Sequence[Operand], result: DType, is_reduced: bool) -> int:
-    condition = _cast(nodes, operands[0], I1, is_reduced)
-    numbers = [_cast(nodes, x, result, is_reduced) for x in operands[1:]]
-    return nodes.add("pypto.where", result, [condition, *numbers], is_reduced)
+def _convert(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
+    return _cast(nodes, operands[0], facts.dtype, facts.is_reduced)
+
+
+def _where(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
+    condition = _cast(nodes, operands[0], I1, facts.is_reduced)
+    numbers = [_cast(nodes, x, facts.dtype, facts.is_reduced) for x in operands[1:]]
+    return nodes.add("pypto.where", facts.dtype, [condition, *numbers], facts.is_reduced)
+
+
+def _relu(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
+    dtype, (x,) = _widen(nodes, operands, facts)
+    found = nodes.add("pypto.maximum", dtype, [x, nodes.constant(0, dtype)], facts.is_reduced)
+    return _cast(nodes, (found, dtype), facts.dtype, facts.is_reduced)
+
+
+def _clip(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
+    dtype, (x, low, high) = _widen(nodes, operands, facts)
+    found = nodes.add("pypto.maximum", dtype, [x, low], facts.is_reduced)
+    found = nodes.add("pypto.minimum", dtype, [found, high], facts.is_reduced)
+    return _cast(nodes, (found, dtype), facts.dtype, facts.is_reduced)
+
+
+def _is_nan(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
+    _, (x,) = _widen(nodes, operands, facts)
+    return nodes.add("pypto.ne", I1, [x, x], facts.is_reduced)
+
+
+def _reciprocal(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
+    dtype, (x,) = _widen(nodes, operands, facts)
+    found = nodes.add("pypto.div", dtype, [nodes.constant(1, dtype), x], facts.is_reduced)
+    return _cast(nodes, (found, dtype), facts.dtype, facts.is_reduced)
+
+
+def _silu(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
+    dtype, (x,) = _widen(nodes, operands, facts)
+    e = nodes.add("pypto.neg", dtype, [x], facts.is_reduced)
+    e = nodes.add("pypto.exp", dtype, [e], facts.is_reduced)
+    e = nodes.add("pypto.add", dtype, [nodes.constant(1, dtype), e], facts.is_reduced)
+    found = nodes.add("pypto.div", dtype, [x, e], facts.is_reduced)
+    return _cast(nodes, (found, dtype), facts.dtype, facts.is_reduced)
 
 
 def _reduction(word: str) -> Lower:
-    def lower(nodes: Nodes, operands: Sequence[Operand], result: DType, is_reduced: bool) -> int:
+    def lower(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
         dtype = widened(operands[0][1])
         total = nodes.reduce(word, dtype, _cast(nodes, operands[0], dtype, False))
-        return _cast(nodes, (total, dtype), result, True)
+        return _cast(nodes, (total, dtype), facts.dtype, True)
 
     return lower
 
 
-def _softmax(nodes: Nodes, operands: Sequence[Operand], result: DType, is_reduced: bool) -> int:
-    dtype = widened(operands[0][1])
-    x = _cast(nodes, operands[0], dtype, False)
+def _shifted(nodes: Nodes, x: int, dtype: DType) -> tuple[int, int, int]:
+    """Return rows less their largest element, the exponential of that, and its sum."""
     largest = nodes.reduce("pypto.maximum", dtype, x)
-    e = nodes.add("pypto.exp", dtype, [nodes.add("pypto.sub", dtype, [x, largest])])
-    total = nodes.reduce("pypto.add", dtype, e)
-    return _cast(nodes, (nodes.add("pypto.div", dtype, [e, total]), dtype), result, False)
+    shifted = nodes.add("pypto.sub", dtype, [x, largest])
+    e = nodes.add("pypto.exp", dtype, [shifted])
+    return shifted, e, nodes.reduce("pypto.add", dtype, e)
+
+
+def _softmax(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
+    dtype, (x,) = _widen(nodes, operands, facts)
+    _, e, total = _shifted(nodes, x, dtype)
+    return _cast(nodes, (nodes.add("pypto.div", dtype, [e, total]), dtype), facts.dtype, False)
+
+
+def _log_softmax(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
+    dtype, (x,) = _widen(nodes, operands, facts)
+    shifted, _, total = _shifted(nodes, x, dtype)
+    log = nodes.add("pypto.log", dtype, [total], True)
+    return _cast(nodes, (nodes.add("pypto.sub", dtype, [shifted, log]), dtype), facts.dtype, False)
+
+
+def _mean(nodes: Nodes, x: int, dtype: DType) -> int:
+    """Return the mean of rows."""
+    total = nodes.reduce("pypto.add", dtype, x)
+    return nodes.add("pypto.div", dtype, [total, nodes.constant(nodes.row_length, dtype)], True)
+
+
+def _norm(is_centred: bool) -> Lower:
+    """Divide rows by the root of their mean square, then apply weight and bias."""
+
+    def lower(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
+        _, eps, has_weight, _ = facts.attributes
+        dtype, (x, *rest) = _widen(nodes, operands, facts)
+        if is_centred:
+            x = nodes.add("pypto.sub", dtype, [x, _mean(nodes, x, dtype)])
+        square = _mean(nodes, nodes.add("pypto.mul", dtype, [x, x]), dtype)
+        square = nodes.add("pypto.add", dtype, [square, nodes.constant(eps, dtype)], True)
+        found = nodes.add("pypto.div", dtype, [x, nodes.add("pypto.sqrt", dtype, [square], True)])
+        if has_weight:
+            found = nodes.add("pypto.mul", dtype, [found, rest.pop(0)])
+        if rest:
+            found = nodes.add("pypto.add", dtype, [found, rest[0]])
+        return _cast(nodes, (found, dtype), facts.dtype, False)
+
+    return lower
 
 
 _ARITHMETIC = (
     *("add", "sub", "mul", "div", "maximum", "minimum", "abs", "neg"),
-    *("exp", "log", "sqrt", "rsqrt", "sigmoid"),
+    *("exp", "log", "sqrt", "rsqrt", "sigmoid", "sin", "cos", "tanh", "erf", "expm1", "log1p"),
 )
 
 LOWERINGS: dict[str, Lower] = {
     **{name: _arithmetic(f"pypto.{name}") for name in _ARITHMETIC},
     **{name: _comparison(f"pypto.{name}") for name in ("eq", "ne", "gt", "ge", "lt", "le")},
+    **{name: _rounding(f"pypto.{name}") for name in ("floor", "ceil", "round", "trunc")},
     "assemble": _convert,
     "cast": _convert,
+    "clip": _clip,
+    "isnan": _is_nan,
+    "reciprocal": _reciprocal,
+    "relu": _relu,
+    "silu": _silu,
     "where": _where,
     "sum": _reduction("pypto.add"),
     "amax": _reduction("pypto.maximum"),
     "amin": _reduction("pypto.minimum"),
     "softmax": _softmax,
+    "log_softmax": _log_softmax,
+    "layer_norm": _norm(True),
+    "rms_norm": _norm(False),
 }
 """Function per name of an operation."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from emu.pypto.native.batch import Input, Scalar, Spot, Step, Store
 from emu.pypto.native.grouping import Group
 from emu.pypto.native.layout import Dimensions, join_axes
-from emu.pypto.native.lowering import LOWERINGS, Operand, tile_dtype
+from emu.pypto.native.lowering import LOWERINGS, Facts, Operand, tile_dtype
 from emu.tile.fusion import REDUCE, Launch, Node, Recipe, grid_of
 from emu.tile.types import DType
 
@@ -84,7 +84,7 @@ class _Writer:
             ]
             result = tile_dtype(self._stores[out.buffer].dtype)
             lower = LOWERINGS[step.operation.name]
-            self._values[out.buffer] = lower(self, operands, result, level)
+            self._values[out.buffer] = lower(self, operands, Facts(result, level, step.attributes))
             self._outputs[out.buffer] = out
         dimensions = self._dimensions
         loop = dimensions.loop()
@@ -116,15 +116,26 @@ class _Writer:
         """Add a node; return its number."""
         return self._add(Node(kind, str(dtype), tuple(operands), is_reduced))
 
+    def constant(self, value: float, dtype: DType) -> int:
+        """Add a number; return its number."""
+        bits = np.asarray(value).astype(dtype.numpy).tobytes().hex()
+        return self._add(Node("constant", str(dtype), word=bits))
+
+    @property
+    def row_length(self) -> int:
+        """Extent of what is reduced."""
+        assert self._group.reduced is not None
+        return self._group.space[self._group.reduced]
+
     def reduce(self, word: str, dtype: DType, operand: int) -> int:
         """Add a reduction; return its number."""
         start: float | int = NEUTRAL[word]
         if not dtype.is_float:
             low, high = dtype.limits
             start = {"pypto.add": 0, "pypto.maximum": low, "pypto.minimum": high}[word]
-        bits = np.asarray(start).astype(dtype.numpy).tobytes().hex()
-        first = self._add(Node("constant", str(dtype), word=bits))
-        return self._add(Node(REDUCE, str(dtype), (operand, first), True, word))
+        return self._add(
+            Node(REDUCE, str(dtype), (operand, self.constant(start, dtype)), True, word)
+        )
 
     def _add(self, node: Node) -> int:
         number = self._found.get(node)
