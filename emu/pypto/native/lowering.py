@@ -113,7 +113,11 @@ def _where(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
 
 def _relu(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
     dtype, (x,) = _widen(nodes, operands, facts)
-    found = nodes.add("pypto.maximum", dtype, [x, nodes.constant(0, dtype)], facts.is_reduced)
+    zero = nodes.constant(0, dtype)
+    found = nodes.add("pypto.maximum", dtype, [x, zero], facts.is_reduced)
+    if dtype.is_float:
+        # The larger of -0 and 0 may be either; the sum is 0.
+        found = nodes.add("pypto.add", dtype, [found, zero], facts.is_reduced)
     return _cast(nodes, (found, dtype), facts.dtype, facts.is_reduced)
 
 

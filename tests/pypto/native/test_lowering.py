@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import emu.pypto as pypto
+from emu import pypto
 from emu.pypto.native import grouping, plan
 from emu.pypto.tensor import Tensor
 
