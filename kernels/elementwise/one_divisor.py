@@ -18,7 +18,6 @@ makes no difference to its sum with a zero point, rounded to an integer.
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
 from numba import types
 
 from emu.kernels.core.annotations import IrBuilder, IrValue, Real

@@ -163,7 +163,9 @@ def _quantize(op: int, kind: int, target: int, source: int, scale: int, zero: in
 
 
 @jit(inline="always")
-def _by_one(value: Real, divisor: Real, parts: tuple[Real, Real], bound: Real, zero: Real) -> np.int8:
+def _by_one(
+    value: Real, divisor: Real, parts: tuple[Real, Real], bound: Real, zero: Real
+) -> np.int8:
     inside = max(min(value, bound), -bound)  # infinity has no remainder
     total = one_divisor.quotient(inside, divisor, parts[0], parts[1]) + zero
     total = total + _MAGIC if value == value else _MAGIC  # noqa: PLR0124 - false for NaN
