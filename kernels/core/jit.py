@@ -50,6 +50,7 @@ from emu.kernels.core.annotations import (
     Typed,
     TypingContext,
 )
+from emu.kernels.core.late_blas import look_for_blas_later
 
 F = TypeVar("F", bound=Callable[..., object])
 Types: TypeAlias = tuple[NumbaType, ...]  # of the arguments of a kernel
@@ -295,6 +296,7 @@ class _Compilation:
         """Compile with an entry for Python, alone among processes; in place of ``Dispatcher.compile``."""
         dispatcher, cache = self._dispatcher, self._cache
         context = dispatcher.targetctx
+        look_for_blas_later()
         with global_compiler_lock:  # first: the thread that has it may need the same function
             arguments, _ = sigutils.normalize_signature(signature)
             if arguments in self._callees:

@@ -48,7 +48,7 @@ def package(tmp_path):
     (kernels / "core").mkdir()
     for name in (
         *("annotations.py", "cache_files.py", "cache_folder.py", "environment.py", "jit.py"),
-        *("linking.py", "system.py"),
+        *("late_blas.py", "linking.py", "system.py"),
     ):
         shutil.copy(ROOT / "kernels" / "core" / name, kernels / "core")
     shutil.copy(ROOT / "kernels" / "errors.py", kernels)
