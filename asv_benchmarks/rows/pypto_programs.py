@@ -76,7 +76,7 @@ def _numpy_moe(pes: int, tokens: int, hidden: int, half: int) -> Callable[[], An
     return step
 
 
-_NUMPY = {
+_NUMPY: dict[str, Callable[..., Callable[[], Any]]] = {
     "allgather_matmul": _numpy_allgather_matmul,
     "matmul_allreduce_rmsnorm": _numpy_matmul_allreduce_rmsnorm,
     "moe": _numpy_moe,

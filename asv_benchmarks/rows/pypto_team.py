@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -53,21 +52,10 @@ def _matmul_allreduce_rmsnorm(rows: int, depth: int, columns: int, half: int) ->
 
 
 @functools.cache
-def _example() -> Any:
-    shims = Path(emu.__file__).parent / "shims"
-    sys.path.insert(0, str(shims))  # the example says "import pypto"
-    path = Path(__file__).parents[2] / "examples" / "pypto" / "moe_dispatch_combine.py"
-    spec = importlib.util.spec_from_file_location("moe_dispatch_combine", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@functools.cache
 def _moe(tokens: int, hidden: int, half: int) -> Step:
     """Return a mixture of experts, one on each PE, over all PEs' tokens; each goes to two."""
+    from emu.pypto import programs
+
     pes, me = emu.world().n_pes, emu.world().my_pe
     share = tokens // pes
     x, gates = _random(me, (share, hidden), half), _random(50 + me, (share, 2), half)
@@ -75,7 +63,7 @@ def _moe(tokens: int, hidden: int, half: int) -> Step:
     experts = np.array([rng.permutation(pes)[:2] for _ in range(share)], np.int32)
     weight = _random(100 + me, (hidden, hidden), half)
     out = np.zeros((share, hidden), x.dtype)
-    return functools.partial(_example().moe, x, experts, gates, weight, out, pes)
+    return functools.partial(programs.moe_dispatch_combine, x, experts, gates, weight, out, pes)
 
 
 def _run(step: Step, calls: int) -> Span:

@@ -1,21 +1,25 @@
-"""Two whole kernels, for demonstrations and measurements.
+"""Whole kernels, for demonstrations and measurements.
 
-Both walk rows in blocks of at most 64 and take any tensor data types that fit together; sums across PEs
+They walk rows in blocks of at most 64 and take any tensor data types that fit together; sums across PEs
 round in that type at every addition.
 """
 
 from __future__ import annotations
 
 from emu.pypto import distributed as dist
+from emu.pypto.arranging import broadcast_to, unsqueeze
 from emu.pypto.distributed import AtomicType
-from emu.pypto.dtypes import DT_FP32
+from emu.pypto.dtypes import DT_FP32, DT_INT32, DataType
 from emu.pypto.elementwise import add, cast, mul, rsqrt
 from emu.pypto.errors import ArgumentError
 from emu.pypto.frontend import jit, loop
+from emu.pypto.indexing import index_select
 from emu.pypto.product import matmul
 from emu.pypto.reduction import sum as total
-from emu.pypto.symbolic import as_int
-from emu.pypto.tensor import Tensor, check_tensor
+from emu.pypto.shaping import arange, one_hot, reshape, zeros
+from emu.pypto.sorting import argsort
+from emu.pypto.symbolic import SymInt, as_int
+from emu.pypto.tensor import Tensor, check_tensor, view
 from emu.pypto.tiles import set_vec_tile_shapes
 
 ROWS = 64
@@ -110,6 +114,101 @@ def matmul_allreduce_rmsnorm(
         piece = dist.shmem_view(done, [share, columns], [pe * share, 0])
         arrived = dist.shmem_wait_until(piece, pe, 1)
         out[pe * share :, :] = dist.shmem_get(piece, me, pred=[arrived])
+
+
+@jit
+def moe_dispatch_combine(
+    x: Tensor,
+    experts: Tensor,
+    gates: Tensor,
+    weight: Tensor,
+    out: Tensor,
+    n_pes: int,
+    group_name: str = "ep",
+) -> None:
+    """Send tokens to the PEs of their experts, multiply there, and add up what comes back.
+
+    Args:
+        x: [tokens, hidden], this PE's tokens; as many on every PE.
+        experts: [tokens, choices], the experts of each token, one of which lives on each PE; DT_INT32.
+        gates: [tokens, choices], the weight of each choice, in ``x``'s data type.
+        weight: [hidden, hidden], this PE's expert.
+        out: [tokens, hidden].
+        n_pes: Number of PEs.
+        group_name: Group of the PEs.
+
+    Tokens are sorted by expert first, so that each PE stores one rectangle to each other PE, at a place of its own.
+    """
+    _check_matrices(x=x, experts=experts, gates=gates, weight=weight, out=out)
+    (tokens, hidden), choices = x.shape, experts.shape[1]
+    n_pes, room = as_int(n_pes, "n_pes"), tokens * choices
+    me = dist.my_symbolic_pe(group_name)
+    flat = reshape(experts, [room])
+    order = argsort(flat)
+    token_of = reshape(broadcast_to(unsqueeze(arange(tokens), 1), [tokens, choices]), [room])
+    rows = index_select(x, 0, index_select(token_of, 0, order))
+    counts = _share_counts(flat, n_pes, group_name)
+
+    there = _Exchange(group_name, n_pes, x.dtype, room, hidden)
+    starts = [0]
+    for pe in loop(n_pes):
+        count = counts[me, pe]
+        there.send(view(rows, [room, hidden], [starts[-1], 0], valid_shape=[count, hidden]), pe)
+        starts.append(starts[-1] + int(count))
+    back = _Exchange(group_name, n_pes, x.dtype, room, hidden)
+    for step in loop(n_pes):
+        pe = (me - step) % n_pes
+        back.send(matmul(there.receive(pe, counts[pe, me]), weight, x.dtype), pe)
+    results = zeros([room, hidden], x.dtype)
+    for pe in loop(n_pes):
+        results[starts[int(pe)] :, :] = back.receive(pe, counts[me, pe])
+    by_token = reshape(index_select(results, 0, argsort(order)), [tokens, choices, hidden])
+    weighed = mul(cast(by_token, DT_FP32), cast(unsqueeze(gates, 2), DT_FP32))
+    out[:, :] = cast(total(weighed, 1), out.dtype)
+
+
+def _share_counts(experts: Tensor, n_pes: int, group_name: str) -> Tensor:
+    """Return [n_pes, n_pes]: the number of tokens that each PE has for each expert."""
+    me = dist.my_symbolic_pe(group_name)
+    mine = cast(total(one_hot(experts, n_pes), 0, True), DT_INT32)
+    table = dist.create_shmem_tensor(group_name, n_pes, DT_INT32, [n_pes, n_pes])
+    set_vec_tile_shapes(1, n_pes)
+    stored = [dist.shmem_put(mine, [me, 0], table, pe) for pe in loop(n_pes)]
+    row = dist.shmem_view(table, [1, n_pes], [me, 0])
+    dist.shmem_signal(row, me, 1, target_pe=-1, pred=stored)
+    arrived = [
+        dist.shmem_wait_until(dist.shmem_view(table, [1, n_pes], [pe, 0]), pe, 1)
+        for pe in loop(n_pes)
+    ]
+    return dist.shmem_get(table, me, pred=arrived)
+
+
+class _Exchange:
+    """Memory with room for a rectangle from each PE, and the signals that say that it has come."""
+
+    def __init__(self, group: str, n_pes: int, dtype: DataType, rows: int, columns: int) -> None:
+        self._me = dist.my_symbolic_pe(group)
+        self._rows, self._columns = rows, columns
+        self._data = dist.create_shmem_tensor(group, n_pes, dtype, [n_pes * rows, columns])
+        self._sent = dist.create_shmem_signal(group, n_pes)
+
+    def send(self, rows: Tensor, pe: SymInt) -> None:
+        """Store the valid rows to a PE, at this PE's place."""
+        set_vec_tile_shapes(min(ROWS, self._rows), self._columns)
+        stored = dist.shmem_put(rows, [self._me * self._rows, 0], self._data, pe)
+        dist.shmem_signal(self._sent, self._me, 1, target_pe=pe, pred=[stored])
+
+    def receive(self, pe: SymInt, count: SymInt) -> Tensor:
+        """Return so many rows from a PE, when they have come."""
+        arrived = dist.shmem_wait_until(self._sent, pe, 1)
+        return dist.shmem_get(
+            self._data,
+            self._me,
+            [self._rows, self._columns],
+            [pe * self._rows, 0],
+            valid_shape=[count, self._columns],
+            pred=[arrived],
+        )
 
 
 def _check_matrices(**tensors: Tensor) -> None:

@@ -111,3 +111,34 @@ def run_demo_kernels(dtype_name: str, rows: int, depth: int, columns: int):
 @pytest.mark.parametrize("dtype", thorough(["DT_BF16", "DT_FP32"], "DT_BF16"))
 def test_demo_kernels(dtype, n_pes):
     emu.launch(run_demo_kernels, n_pes, args=(dtype, 16, 32, 24), timeout=20)
+
+
+def run_moe(dtype_name: str, tokens: int, hidden: int, seeds: tuple[int, ...]):
+    from emu import pypto
+    from emu.pypto import programs
+    from emu.pypto.testing import assert_close, random_array
+
+    dtype = getattr(pypto, dtype_name)
+    n_pes, me = emu.world().n_pes, emu.world().my_pe
+    x, gates = random_array(me, (tokens, hidden), dtype), random_array(50 + me, (tokens, 2), dtype)
+    weights = [random_array(100 + e, (hidden, hidden), dtype) for e in range(n_pes)]
+    # All tokens of PE 0 choose expert 0 first, so that others get few or none.
+    experts = np.random.default_rng(me).integers(0, n_pes, (tokens, 2)).astype(np.int32)
+    experts[:, 0] *= bool(me)
+    expected = np.zeros((tokens, hidden))
+    for t, k in np.ndindex(tokens, 2):
+        product = x[t].astype(np.float64) @ weights[experts[t, k]].astype(np.float64)
+        expected[t] += gates[t, k].astype(np.float64) * product
+    errors = []
+    for seed in (None, *seeds):
+        with pypto.set_schedule("program" if seed is None else "random", seed or 0):
+            out = np.zeros((tokens, hidden), dtype.np_dtype)
+            programs.moe_dispatch_combine(x, experts, gates, weights[me], out, n_pes)
+        errors.append(assert_close(out, expected, n_pes))
+    return errors
+
+
+@pytest.mark.parametrize("n_pes", thorough([1, 2, 3, 8], 3))
+@pytest.mark.parametrize("dtype", thorough(["DT_BF16", "DT_FP32"], "DT_FP32"))
+def test_experts_by_sorted_tokens(dtype, n_pes):
+    emu.launch(run_moe, n_pes, args=(dtype, 6, 16, (1, 2)), timeout=20)
