@@ -3,8 +3,8 @@
 A PE's first lines need a few modules more than the kernels do; without them here each PE would load its
 own. And a garbage collection visits every object there is: in a PE that would copy each page of what the
 fork server has loaded. So what is here now is left out of all collections to come, garbage too: there is
-little, and to find it takes a tenth of the server's start. At last the pages are joined to huge ones
-(:mod:`emu.comm.process.huge_pages`).
+little, and to find it takes a tenth of the server's start. Its pages are joined to huge ones
+when it is idle (:mod:`emu.comm.process.huge_pages`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import gc
 import importlib
 
-from emu.comm.process.huge_pages import join_pages
+from emu.comm.process.huge_pages import join_when_idle
 
 for _name in (
     "multiprocessing.popen_forkserver",
@@ -22,4 +22,4 @@ for _name in (
     importlib.import_module(_name)
 gc.freeze()
 gc.enable()
-join_pages()
+join_when_idle()

@@ -8,7 +8,7 @@ from emu.accelerator.arrays import Array, as_shared_array
 from emu.comm.errors import ArgumentError
 from emu.kernels.core.dtypes import BFLOAT16, KINDS
 
-_SHARED = frozenset(getattr(torch, dtype.name) for dtype in KINDS if dtype != BFLOAT16)
+SHARED = frozenset(getattr(torch, dtype.name) for dtype in KINDS if dtype != BFLOAT16)
 """Dtypes that torch, NumPy and the World share by name."""
 
 
@@ -38,7 +38,7 @@ def as_flat_array(tensor: torch.Tensor) -> Array:
                 f"{tensor.stride()}"
             )
         dtype = line.dtype
-        if dtype in _SHARED:
+        if dtype in SHARED:
             return as_shared_array(line)
         if dtype is torch.bfloat16:
             # NumPy has no bf16 of its own: the bits pass as int16.
@@ -56,7 +56,7 @@ def as_reducible_array(tensor: torch.Tensor) -> Array:
     Raises:
         TypeError: The World does not reduce the tensor's dtype.
     """
-    if tensor.dtype not in _SHARED and tensor.dtype is not torch.bfloat16:
+    if tensor.dtype not in SHARED and tensor.dtype is not torch.bfloat16:
         raise TypeError(f"Input tensor data type is not supported for a reduction: {tensor.dtype}")
     return as_flat_array(tensor)
 

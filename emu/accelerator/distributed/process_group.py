@@ -70,7 +70,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
         super().__init__(group.my_pe, group.n_pes)
         self.emu_group = group
         self._backend = backend
-        self._devices = tuple(devices)
+        self.device_kinds = tuple(devices)
         self._name, self._description = "", "undefined"
         self._queue = Queue(collective=True)
         self._receives = [Queue(collective=False) for _ in range(group.n_pes)]
@@ -110,11 +110,11 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
 
     @property
     def _device_types(self) -> list[torch.device]:
-        return [torch.device(kind) for kind in self._devices]
+        return [torch.device(kind) for kind in self.device_kinds]
 
     def _get_backend(self, device: torch.device) -> WorldProcessGroup:
         kind = torch.device(device).type
-        if kind not in self._devices:
+        if kind not in self.device_kinds:
             raise RuntimeError(f"No backend type associated with device type {kind}")
         return self
 
@@ -174,11 +174,16 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
             return
         for tensor in tensors:
             kind = device_of(tensor).type
-            if kind not in self._devices:
+            if kind not in self.device_kinds:
                 raise RuntimeError(
                     f"No backend type associated with device type {kind}: backend "
-                    f"{self._backend!r} takes tensors on {' or '.join(self._devices)}"
+                    f"{self._backend!r} takes tensors on {' or '.join(self.device_kinds)}"
                 )
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is deferred: a call that is waited for may run at once."""
+        return self._coalesced is None and self._queue.is_empty
 
     def _keep(self, run: Run, outputs: Sequence[Tensor]) -> QueuedWork:
         work = self._queue.add(run, list(outputs))

@@ -33,7 +33,7 @@ from torch.cuda import nccl
 from torch.distributed import distributed_c10d
 
 from emu.accelerator.device_tags import accelerator_type
-from emu.accelerator.distributed import process_group, works
+from emu.accelerator.distributed import at_once, process_group, works
 from emu.accelerator.distributed.process_group import WorldProcessGroup
 from emu.accelerator.distributed.store import WorldStore
 from emu.accelerator.patches import record, replace
@@ -77,6 +77,7 @@ def register() -> None:
         return
     _registered = True
     record("torch.distributed", "backends are registered once", _forget)
+    at_once.provide()
     _register_plugin("hccl", DEVICES["hccl"])
     module: Any = distributed_c10d
     replace(module, "_NCCL_AVAILABLE", True, "torch asks whether it was built with NCCL")
@@ -96,6 +97,7 @@ def register() -> None:
 def _forget() -> None:
     global _registered
     _registered = False
+    at_once.forget()
 
 
 def _ignore_barrier_warning() -> None:

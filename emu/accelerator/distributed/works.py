@@ -46,6 +46,11 @@ class Queue:
         self.collective = collective
         self._works: deque[QueuedWork] = deque()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no operation is deferred."""
+        return not self._works
+
     def add(self, run: Run, outputs: list[Tensor], source: int = -1) -> QueuedWork:
         """Append an operation, which ``run`` performs."""
         work = QueuedWork(self, run, outputs, source)
