@@ -11,10 +11,10 @@ PIP := $(BIN)/python -m pip
 UNUSED := /(tests|_internal|_inductor|_dynamo|onnx|networkx|pandas|matplotlib|fontTools|PIL|pip|setuptools)/
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint docs bench clean
+.PHONY: help demo test test-all test-oldest test-newest test-aarch64 lint docs bench clean
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  variables: PYTHON=$(PYTHON) VENV=$(VENV) TESTS=$(TESTS) MARK=$(MARK) BENCH=$(BENCH)"
 
 # Stamps: an install is repeated only when pyproject.toml is newer than the last one.
@@ -51,6 +51,26 @@ test: $(VENV)/.installed-test ## install what the tests need and run them, but f
 test-all: MARK = slow or not slow
 test-all: test ## run every test
 
+# What must work with each allowed release of what emu needs. The extras' tests are left out where these are not installed.
+MATRIX_TESTS := tests/kernels tests/comm tests/tile tests/triton/codegen tests/triton/language tests/pypto
+MATRIX_TOOLS := 'pytest>=9' 'pytest-xdist>=3.6' 'pytest-timeout>=2.4' 'pytest-benchmark>=5.2' 'hypothesis>=6.130' \
+	'setuptools>=80' 'setuptools-scm>=9'
+LOWER_BOUNDS := import tomllib; print(*(d.replace(">=", "==") for d in tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"]), sep="\n")
+
+test-oldest: ## the tests of kernels, machine, tiles, Triton and PyPTO with the oldest allowed releases
+	$(PYTHON) -m venv --clear .venv-oldest
+	$(PYTHON) -c '$(LOWER_BOUNDS)' > .venv-oldest/constraints.txt
+	.venv-oldest/bin/python -m pip install --quiet -c .venv-oldest/constraints.txt --editable '.[interactive]' $(MATRIX_TOOLS)
+	.venv-oldest/bin/pytest -n auto --maxprocesses 6 --dist worksteal -m "$(MARK)" $(MATRIX_TESTS)
+
+test-newest: ## the same with the newest releases
+	$(PYTHON) -m venv --clear .venv-newest
+	.venv-newest/bin/python -m pip install --quiet --upgrade --editable '.[interactive]' $(MATRIX_TOOLS)
+	.venv-newest/bin/pytest -n auto --maxprocesses 6 --dist worksteal -m "$(MARK)" $(MATRIX_TESTS)
+
+test-aarch64: ## the same on emulated aarch64; as root, with debootstrap and qemu-user-static
+	.ci/aarch64
+
 lint: $(VENV)/.installed-dev ## check style, types and the layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -66,6 +86,6 @@ bench: $(VENV)/.installed-dev ## run the benchmarks once each, in this environme
 	cd asv_benchmarks && $(abspath $(BIN))/asv run --quick --show-stderr --bench "$(BENCH)" --environment existing:$(abspath $(BIN))/python
 
 clean: ## remove the environment, caches and build outputs
-	rm -rf $(VENV) build dist docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) .venv-oldest .venv-newest build dist docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache \
 		.import_linter_cache .hypothesis .benchmarks .asv
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
