@@ -92,7 +92,7 @@ def _rounded_to_f8(mantissa: int, bias: int, overflow: int, nan: int) -> Intrins
     """Make the conversion to an fp8 pattern of that mantissa and bias; larger ones become ``overflow``.
 
     In LLVM's types and not in Numba's, whose sum of two ``uint32`` is a ``uint64``: the loop would hold half
-    as many elements in a vector (1.9 times the time on Zen 4).
+    as many elements in a vector.
     """
     i32, f32 = ir.IntType(32), ir.FloatType()
     drop, rebias = 23 - mantissa, (127 - bias) << 23

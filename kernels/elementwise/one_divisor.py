@@ -8,7 +8,7 @@ multiply-adds, 2 cycles:
   neighbours;
 * ``r = fma(-q, divisor, x)`` is then exact, and
 * ``fma(r, high, q)`` is the correctly rounded quotient, as ``high`` is the correctly rounded reciprocal: Markstein,
-  "Computation of elementary functions on the IBM RISC System/6000 processor", theorem 8.
+  "Computation of elementary functions on the IBM RISC System/6000 processor".
 
 All of it needs that nothing overflows or becomes subnormal on the way, which :func:`is_moderate` and the bound on x
 see to. A quotient below 2**-60, of an x so small that ``r`` isn't exact, has an error in its last places only: it
