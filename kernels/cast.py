@@ -38,7 +38,7 @@ _BLOCK = 1024
 _LONG = 1 << 14  # elements that need not be in the L1 cache
 # On Zen 4 the prefetches cost more than they bring: of torch's rate, fp32 to fp16 has 0.91 with them and 1.02 without,
 # fp16 to fp32 0.90 and 1.05. Elsewhere they stay: they were chosen by measurement on another CPU.
-_FETCHES = not (config.CPU_NAME or llvm.get_host_cpu_name()).startswith("znver")
+_FETCHES = not (vars(config)["CPU_NAME"] or llvm.get_host_cpu_name()).startswith("znver")
 _GROUP = 64  # elements between prefetches
 _LINE, _AHEAD = 64, 2048  # bytes; the hardware's own prefetches stop at each page
 _SHORT = 32  # so few lines, read across from row to row, stay in the cache: a transposition

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from emu.kernels.core import environment
 from emu.kernels.core.messages import shown
 from emu.pypto import local
@@ -50,6 +52,25 @@ def run_ops(ops: list[LocalOp]) -> None:
 
     last = ops.pop() if ops[-1][0].may_fail else None
     if ops:
-        run_batch(ops)
+        if _is_aliased(ops):
+            local.run_ops(ops)
+        else:
+            run_batch(ops)
     if last is not None:
         local.run_ops([last])
+
+
+def _is_aliased(ops: list[LocalOp]) -> bool:
+    """Return whether ops write arrays of the program that share memory with others: kernels tell buffers apart by identity."""
+    foreign = {
+        t.buffer
+        for op in ops
+        for t in op[1]
+        if not isinstance(t, np.generic) and t.buffer.is_foreign
+    }
+    written = {t.buffer for op in ops for t in op[2] if t.buffer.is_foreign}
+    return any(
+        one is not other and np.may_share_memory(one.array, other.array)
+        for one in written
+        for other in foreign | written
+    )

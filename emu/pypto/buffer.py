@@ -21,14 +21,16 @@ class Buffer:
         memory: The array, once there is one.
         batch: Number of the batch whose ops write to it, see ``Graph.batch``.
         pending: Nodes, with the rectangles that they touch and whether they write.
+        is_foreign: Whether the memory is the program's, which may share it with another buffer.
     """
 
-    __slots__ = ("batch", "dtype", "memory", "pending", "shape")
+    __slots__ = ("batch", "dtype", "is_foreign", "memory", "pending", "shape")
 
     def __init__(self, shape: Shape, dtype: npt.DTypeLike, memory: Array | None = None) -> None:
         self.shape = shape
         self.dtype = dtype
         self.memory = memory
+        self.is_foreign = memory is not None
         self.batch = -1
         self.pending: list[tuple[Node, Shape, Shape, bool]] = []
 

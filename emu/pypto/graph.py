@@ -63,6 +63,8 @@ class Graph:
         """Whether local ops are gathered: in a kernel, in program order."""
         self.batch: list[LocalOp] = []
         """Local ops that wait for nothing and have not run."""
+        self.batch_bytes = 0
+        """Bytes of earlier results that ``batch`` keeps alive."""
         self.batch_number = 0
         """Number of ``batch``; buffers that it writes bear it."""
         self.pending = 0
@@ -129,13 +131,16 @@ class Graph:
                 run_ops([op])
             return None
         gathering = self._gathering
-        if gathering is not None and gathering.takes(open_deps):
+        # An op that may fail stands alone: what is dropped with it must depend on it.
+        may_fail = op[0].may_fail
+        if gathering is not None and not may_fail and gathering.takes(open_deps):
             self._seq += 1
             gathering.add(op, self._seq)
             return gathering.node
         ops = [op]
         node = self._add(op[0].name, open_deps, functools.partial(run_ops, ops), None)
-        self._gathering = Gathering(node, ops, open_deps)
+        if not may_fail:
+            self._gathering = Gathering(node, ops, open_deps)
         return node
 
     def flush(self) -> None:
@@ -143,6 +148,7 @@ class Graph:
         ops = self.batch
         if ops:
             self.batch = []
+            self.batch_bytes = 0
             self.batch_number += 1
             run_ops(ops)
 

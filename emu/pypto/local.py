@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
 
 def run_ops(ops: list[LocalOp]) -> None:
-    """Run local ops in order; overflow and division by zero give infinities and NaN silently.
+    """Run local ops in order, and empty the list; overflow and division by zero give infinities and NaN silently.
 
     An op that raises is the last but for those that do not depend on it: what others compute is there.
     """
     failed: set[Buffer] = set()
     error: Exception | None = None
     with np.errstate(all="ignore"):
-        for op in ops:
+        ops.reverse()
+        while ops:
+            # Taken off the list, so that results that nobody else holds go when they have been read.
+            op = ops.pop()
             if failed and _depends(op, failed):
                 failed.update(t.buffer for t in op[2])
                 continue

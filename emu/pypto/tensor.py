@@ -44,6 +44,9 @@ LARGE = 1 << 28
 MOST_OPS = 256
 """Ops that are gathered before they run."""
 
+MOST_BYTES = 1 << 28
+"""Bytes of results that gathered ops keep alive before they run."""
+
 ORIGINS = tuple((0,) * rank for rank in range(MAX_AXES + 1))
 
 OPERATORS: dict[str, Callable[..., Tensor]] = {}
@@ -173,7 +176,8 @@ class Tensor(ArithmeticOperand):
             ]
             assemble(value, offsets, self)
         elif isinstance(value, np.ndarray):
-            self[key] = from_numpy(value)
+            # A copy: the op may run when the program has changed its array.
+            self[key] = from_numpy(value.copy())
         elif any(isinstance(e, slice) for e in entries):
             raise ArgumentError(f"only a tensor can be assigned to a slice, but got {shown(value)}")
         else:
@@ -462,10 +466,27 @@ def submit(
         number = graph.batch_number
         for t in outputs:
             t.buffer.batch = number
-        if operation.may_fail or len(graph.batch) >= MOST_OPS:
+        for x in inputs:
+            if isinstance(x, Tensor) and x.buffer.memory is not None and not x.buffer.is_foreign:
+                # It lives at least until the batch runs.
+                graph.batch_bytes += x.buffer.memory.nbytes
+        if (
+            operation.may_fail
+            or len(graph.batch) >= MOST_OPS
+            or graph.batch_bytes > MOST_BYTES
+            or (operation.reads_all and _is_large(inputs))
+        ):
             graph.flush()
         return
     _submit_with_dependencies(op)
+
+
+def _is_large(inputs: tuple[Tensor | np.generic, ...]) -> bool:
+    """Return whether an op that reads whole tensors may find too little memory for one that is valid in a part only."""
+    return any(
+        isinstance(t, Tensor) and t.shape != t.valid_shape and t.size * t.dtype.itemsize > LARGE
+        for t in inputs
+    )
 
 
 def _submit_with_dependencies(op: LocalOp) -> None:
@@ -519,7 +540,10 @@ def tensor(shape: Sequence[int], dtype: DTypeLike, name: str = "") -> Tensor:
 
 
 def from_numpy(array: object, name: str = "") -> Tensor:
-    """Return a tensor on the memory of a NumPy array (or a torch CPU tensor): writes go there."""
+    """Return a tensor on the memory of a NumPy array (or a torch CPU tensor): writes go there.
+
+    In a kernel, ops that read it may run as late as the kernel's end: until then nobody else may change the array.
+    """
     as_text(name, "name")
     return wrap(as_array(array, name or "array"), None, name)
 

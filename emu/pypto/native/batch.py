@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -107,7 +107,7 @@ class Batch:
 
     __slots__ = ("buffers", "key", "needed", "numbers", "ops")
 
-    def __init__(self, ops: Sequence[LocalOp]) -> None:
+    def __init__(self, ops: list[LocalOp]) -> None:
         self.ops = ops
         self.numbers: list[np.generic] = []
         known: dict[Rectangle, int] = {}
@@ -194,7 +194,7 @@ def _describe(
         held.append(0)
         memory = buffer.memory
         if memory is None:
-            key.append(buffer.dtype)  # type: ignore[arg-type]  # a dtype is hashable
+            key += (buffer.dtype, buffer.shape)  # type: ignore[arg-type]  # a dtype is hashable
         else:
             key.append((memory.dtype, memory.strides, memory.flags.aligned))
     held[number] += 1

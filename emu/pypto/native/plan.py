@@ -31,7 +31,7 @@ FRONT_END = FrontEnd("pypto", ("pypto/native",), _emitters)
 _plans: dict[Key, Plan] = {}
 
 
-def run_batch(ops: Sequence[LocalOp]) -> None:
+def run_batch(ops: list[LocalOp]) -> None:
     """Compute local ops in order; none may raise an error that depends on values."""
     batch = Batch(ops)
     plan = _plans.get(batch.key)
@@ -53,27 +53,37 @@ class Plan:
         self._numbers = np.zeros(max(len(numbers), 1), np.int64)
         self._views = [self._numbers[n : n + 1].view(dtype)[:1] for n, dtype in enumerate(numbers)]
         base = self._numbers.__array_interface__["data"][0]
-        self._actions: list[int | _Launch] = []
+        self._actions: list[tuple[int | _Launch, tuple[int, ...]]] = []
+        last = {n: place for place, group in enumerate(groups) for n in _touched(group, steps)}
         for place, group in enumerate(groups):
+            # Memory that nobody needs behind this group.
+            unneeded = tuple(
+                [n for n, at in last.items() if at == place and not stores[n].is_needed]
+            )
             if isinstance(group, int):
-                self._actions.append(group)
+                self._actions.append((group, unneeded))
                 continue
             outside = _read_outside(groups, place, steps)
             outside |= {n for n, store in enumerate(stores) if store.is_needed}
             written = write(group, steps, stores, frozenset(outside))
             if written.recipe.outputs:
-                self._actions.append(_Launch(written, base))
+                self._actions.append((_Launch(written, base), unneeded))
 
     def run(self, batch: Batch) -> None:
         """Compute a batch of this structure."""
-        for view, number in zip(self._views, batch.numbers, strict=True):
-            view[0] = number
+        for view, value in zip(self._views, batch.numbers, strict=True):
+            view[0] = value
         buffers = batch.buffers
-        for action in self._actions:
+        for action, unneeded in self._actions:
             if isinstance(action, int):
-                run_reference(batch.ops[action])
+                with np.errstate(all="ignore"):
+                    run_reference(batch.ops[action])
+                # Its results go when they have been read for the last time.
+                batch.ops[action] = None  # type: ignore[call-overload]  # it is not looked at again
             else:
                 action.run(buffers)
+            for number in unneeded:
+                buffers[number].memory = None
 
 
 class _Launch:
@@ -107,11 +117,12 @@ def _address(pointer: Pointer, base: int) -> tuple[int, int]:
 
 def _read_outside(groups: Sequence[Group | int], place: int, steps: Sequence[Step]) -> set[int]:
     """Return the buffers that another group touches: what this one writes must be there."""
-    found: set[int] = set()
-    for other, group in enumerate(groups):
-        if other == place:
-            continue
-        for number in [group] if isinstance(group, int) else group.steps:
-            step = steps[number]
-            found |= {x.buffer for x in (*step.inputs, *step.outputs) if isinstance(x, Spot)}
-    return found
+    others = [group for other, group in enumerate(groups) if other != place]
+    return {n for group in others for n in _touched(group, steps)}
+
+
+def _touched(group: Group | int, steps: Sequence[Step]) -> set[int]:
+    """Return the buffers that a group touches."""
+    numbers = [group] if isinstance(group, int) else group.steps
+    spots = [x for n in numbers for x in (*steps[n].inputs, *steps[n].outputs)]
+    return {x.buffer for x in spots if isinstance(x, Spot)}
