@@ -48,10 +48,15 @@ def find_groups(steps: Sequence[Step], stores: Sequence[Store]) -> list[Group | 
             grower = None
             found.append(number)
             continue
-        if grower is None or not grower.add(number, step):
-            grower = _Grower(stores, step)
-            grower.add(number, step)
+        if grower is not None and grower.add(number, step):
+            continue
+        grower = _Grower(stores, step)
+        if grower.add(number, step):
             found.append(grower.group)
+        else:
+            # Alone it fits no loop: it moves elements within one buffer.
+            grower = None
+            found.append(number)
     return found
 
 

@@ -58,11 +58,25 @@ def session(tmp_path, stop, commands, *options):
 
 @pytest.mark.parametrize("stop", ["breakpoint()", "import pdb; pdb.set_trace()"])
 def test_a_kernel_is_stepped_through(tmp_path, stop):
-    commands = ["p x", 'p f"{row} {n}"', "s", "s", "w", "r", "n", "n", "p e.numpy().max()", "c"]
+    # Since Python 3.13 the debugger stops at the statement itself, not behind it.
+    behind = ["n"] if sys.version_info >= (3, 13) else []
+    commands = [
+        "p x",
+        'p f"{row} {n}"',
+        *behind,
+        "s",
+        "s",
+        "w",
+        "r",
+        "n",
+        "n",
+        "p e.numpy().max()",
+        "c",
+    ]
     script, lines = session(tmp_path, stop, commands, "--interpret")
     prompts = [line.removeprefix("(Pdb) ") for line in lines if line.startswith("(Pdb) ")]
     assert prompts[:2] == ["tensor(fp32[8], [ 5. 6. 7. 8. 9. -inf -inf -inf])", "'1 5'"]
-    assert prompts[2] == "--Call--"  # of scale, not of a function of ours
+    assert prompts[2 + len(behind)] == "--Call--"  # of scale, not of a function of ours
     assert f"> {script}(8)scale()" in lines
     stack = [line.strip() for line in lines[lines.index(f"(Pdb) > {script}(9)scale()") :]]
     assert stack[2:8] == [
