@@ -40,10 +40,14 @@ def backend_in_force() -> Backend:
     return Chosen.name
 
 
-def run_ops(ops: list[LocalOp]) -> None:
+def run_ops(ops: list[LocalOp], is_large: bool = True) -> None:
     """Compute local ops in order.
 
     What may raise an error that depends on values stands alone or at the end of ``ops``.
+
+    Args:
+        ops: The ops.
+        is_large: Whether a buffer that they touch has :data:`emu.pypto.operation.LEAST_ELEMENTS` elements or more.
     """
     if backend_in_force() == "reference":
         local.run_ops(ops)
@@ -52,10 +56,11 @@ def run_ops(ops: list[LocalOp]) -> None:
 
     last = ops.pop() if ops[-1][0].may_fail else None
     if ops:
-        if _is_aliased(ops):
+        if not is_large or _is_aliased(ops):
             local.run_ops(ops)
         else:
-            run_batch(ops)
+            with np.errstate(all="ignore"):
+                run_batch(ops)
     if last is not None:
         local.run_ops([last])
 

@@ -17,6 +17,7 @@ class Buffer:
 
     Attributes:
         shape: Extents.
+        size: Number of elements.
         dtype: NumPy dtype of the elements.
         memory: The array, once there is one.
         batch: Number of the batch whose ops write to it, see ``Graph.batch``.
@@ -24,12 +25,15 @@ class Buffer:
         is_foreign: Whether the memory is the program's, which may share it with another buffer.
     """
 
-    __slots__ = ("batch", "dtype", "is_foreign", "memory", "pending", "shape")
+    __slots__ = ("batch", "dtype", "is_foreign", "memory", "pending", "shape", "size")
 
-    def __init__(self, shape: Shape, dtype: npt.DTypeLike, memory: Array | None = None) -> None:
+    def __init__(
+        self, shape: Shape, dtype: npt.DTypeLike, size: int, memory: Array | None = None
+    ) -> None:
         self.shape = shape
         self.dtype = dtype
         self.memory = memory
+        self.size = size
         self.is_foreign = memory is not None
         self.batch = -1
         self.pending: list[tuple[Node, Shape, Shape, bool]] = []

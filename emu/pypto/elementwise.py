@@ -128,8 +128,14 @@ def scalar(op: str, value: Number, dtype: DataType) -> np.generic:
 def map_operation(name: str, function: Callable[..., npt.ArrayLike]) -> Operation:
     """Return the operation that applies a function of NumPy to widened operands and rounds once."""
 
+    is_ufunc = isinstance(function, np.ufunc)
+
     def reference(inputs: Values, outputs: tuple[Array, ...], _: Attributes) -> None:
-        outputs[0][...] = function(*[widen(x) for x in inputs])
+        dtype = inputs[0].dtype
+        if is_ufunc and (dtype.itemsize >= 4 or dtype.kind in "biu"):
+            function(*inputs, out=outputs[0])
+        else:
+            outputs[0][...] = function(*[widen(x) for x in inputs])
 
     return Operation(name, "map", reference)
 

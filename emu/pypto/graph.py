@@ -65,6 +65,8 @@ class Graph:
         """Local ops that wait for nothing and have not run."""
         self.batch_bytes = 0
         """Bytes of earlier results that ``batch`` keeps alive."""
+        self.batch_is_large = False
+        """Whether ``batch`` touches buffers of so many elements that compiled code is faster."""
         self.batch_number = 0
         """Number of ``batch``; buffers that it writes bear it."""
         self.pending = 0
@@ -147,10 +149,12 @@ class Graph:
         """Run the batch."""
         ops = self.batch
         if ops:
+            is_large = self.batch_is_large
             self.batch = []
+            self.batch_is_large = False
             self.batch_bytes = 0
             self.batch_number += 1
-            run_ops(ops)
+            run_ops(ops, is_large)
 
     def _add(
         self,

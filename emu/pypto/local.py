@@ -48,11 +48,21 @@ def run_reference(op: LocalOp) -> None:
     operation, inputs, outputs, attributes = op
     values: Values
     if operation.kind == "map":
-        shape, valid = outputs[0].shape, outputs[0].valid_shape
+        (out,) = outputs
+        shape, valid = out.shape, out.valid_shape
         values = tuple(
-            [x if isinstance(x, np.generic) else padded(x, shape, valid) for x in inputs]
+            [
+                x
+                if isinstance(x, np.generic)
+                else x.array
+                if x.valid_shape == valid
+                else padded(x, shape, valid)
+                for x in inputs
+            ]
         )
-    elif operation.reads_all:
+        operation.reference(values, (out.array,), attributes)
+        return
+    if operation.reads_all:
         values = tuple([x if isinstance(x, np.generic) else x.dense() for x in inputs])
     else:
         values = tuple([x if isinstance(x, np.generic) else x.array for x in inputs])
@@ -61,8 +71,6 @@ def run_reference(op: LocalOp) -> None:
 
 def padded(t: Rectangle, shape: Shape, valid: Shape) -> Array:
     """Return an operand over the valid part of a result, zero where it is not valid."""
-    if t.valid_shape == valid:
-        return t.array
     extent = joint_extent(t, shape, valid)
     if extent == t.valid_shape:
         return t.array

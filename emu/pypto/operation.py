@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from emu.pypto.symbolic import Shape
 
 
+LEAST_ELEMENTS = 4096
+"""Elements from which on ops are compiled: below, NumPy takes no longer. By element, not by how often an op runs, so that an
+op has the same bits whenever it runs."""
+
+
 class Rectangle(Protocol):
     """What ops need of a tensor: a rectangle of a buffer, of which a part is valid."""
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emu.kernels.core.messages import shown
+from emu.pypto import operation as operations
 from emu.pypto.buffer import Buffer
 from emu.pypto.context import CONTEXT
 from emu.pypto.dtypes import INTEGERS, Array, DataType, DTypeLike, as_dtype
@@ -311,7 +312,7 @@ def wrap(array: Array, dtype: DataType | None = None, name: str = "") -> Tensor:
     """Return a tensor on an array's own memory."""
     t: Tensor = object.__new__(Tensor)
     t._array = array
-    t.buffer = Buffer(array.shape, array.dtype, array)
+    t.buffer = Buffer(array.shape, array.dtype, array.size, array)
     t.dtype = dtype if dtype is not None else as_dtype(array.dtype)
     t.low = (0,) * array.ndim
     t.name = name
@@ -325,7 +326,8 @@ def new_tensor(shape: Shape, dtype: DataType, valid_shape: Shape | None = None) 
     valid = shape if valid_shape is None else valid_shape
     np_dtype = dtype.np_dtype
     t: Tensor = object.__new__(Tensor)
-    t.buffer = buffer = Buffer(valid, np_dtype)
+    size = prod(valid)
+    t.buffer = buffer = Buffer(valid, np_dtype, size)
     t._array = None
     t.dtype = dtype
     t.name = ""
@@ -333,7 +335,7 @@ def new_tensor(shape: Shape, dtype: DataType, valid_shape: Shape | None = None) 
     t.shape = shape
     t.valid_shape = valid
     rank = len(valid)
-    if rank > MAX_AXES or prod(valid) * np_dtype.itemsize > LARGE:
+    if rank > MAX_AXES or size * np_dtype.itemsize > LARGE:
         try:
             t._array = buffer.array
         except (MemoryError, ValueError):
@@ -465,11 +467,16 @@ def submit(
         graph.batch.append(op)
         number = graph.batch_number
         for t in outputs:
-            t.buffer.batch = number
+            buffer = t.buffer
+            buffer.batch = number
+            if buffer.size >= operations.LEAST_ELEMENTS:
+                graph.batch_is_large = True
         for x in inputs:
-            if isinstance(x, Tensor) and x.buffer.memory is not None and not x.buffer.is_foreign:
-                # It lives at least until the batch runs.
-                graph.batch_bytes += x.buffer.memory.nbytes
+            if type(x) is Tensor and x.buffer.size >= operations.LEAST_ELEMENTS:
+                graph.batch_is_large = True
+                if x.buffer.memory is not None and not x.buffer.is_foreign:
+                    # It lives at least until the batch runs.
+                    graph.batch_bytes += x.buffer.memory.nbytes
         if (
             operation.may_fail
             or len(graph.batch) >= MOST_OPS

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from emu import pypto
-from emu.pypto.native import grouping, plan
+from emu.pypto import operation
+from emu.pypto.native import plan
 
 
 @pytest.fixture(params=["native", "reference"])
 def backend(request, monkeypatch):
-    monkeypatch.setattr(grouping, "LEAST_ELEMENTS", 1)
+    monkeypatch.setattr(operation, "LEAST_ELEMENTS", 1)
     monkeypatch.setattr(plan, "_plans", {})
     with pypto.set_options(backend=request.param):
         yield request.param

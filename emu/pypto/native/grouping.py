@@ -6,14 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from emu.pypto import operation
 from emu.pypto.native.batch import Scalar, Spot, Step, Store
 from emu.pypto.native.lowering import can_lower, tile_dtype
 from emu.pypto.symbolic import Shape
 from emu.tile.fusion import LONGEST_ROW
-
-LEAST_ELEMENTS = 4096
-"""Elements from which on ops are compiled: below, NumPy takes no longer. By element, not by how often an op runs, so that an
-op has the same bits whenever it runs."""
 
 MOST_OPS = 48
 """Ops of a group; LLVM's time grows with the square of what is live."""
@@ -81,7 +78,7 @@ def _can_compile(step: Step, stores: Sequence[Store]) -> bool:
     if not sources or not can_lower(step.operation, sources, result):
         return False
     space = space_of(step)
-    if math.prod(space) < LEAST_ELEMENTS:
+    if math.prod(space) < operation.LEAST_ELEMENTS:
         return False
     if step.operation.kind == "map":
         # What is padded with zeros is left to the reference.

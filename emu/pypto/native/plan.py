@@ -76,8 +76,7 @@ class Plan:
         buffers = batch.buffers
         for action, unneeded in self._actions:
             if isinstance(action, int):
-                with np.errstate(all="ignore"):
-                    run_reference(batch.ops[action])
+                run_reference(batch.ops[action])
                 # Its results go when they have been read for the last time.
                 batch.ops[action] = None  # type: ignore[call-overload]  # it is not looked at again
             else:

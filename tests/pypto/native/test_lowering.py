@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from emu import pypto
-from emu.pypto.native import grouping, plan
+from emu.pypto import operation
+from emu.pypto.native import plan
 from emu.pypto.tensor import Tensor
 
 FLOATS = [np.float32, np.float16, ml_dtypes.bfloat16, np.float64]
@@ -20,7 +21,7 @@ NORMS = ("layer_norm", "rms_norm", "log_softmax")
 
 @pytest.fixture(autouse=True)
 def _compiles_small_arrays(monkeypatch):
-    monkeypatch.setattr(grouping, "LEAST_ELEMENTS", 1)
+    monkeypatch.setattr(operation, "LEAST_ELEMENTS", 1)
     monkeypatch.setattr(plan, "_plans", {})
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from emu import pypto
-from emu.pypto.native import grouping, plan
+from emu.pypto import operation
+from emu.pypto.native import plan
 from emu.pypto.tensor import Tensor
 
 TENSOR = sys.modules["emu.pypto.tensor"]  # as an attribute of the package, the name is a function
@@ -21,7 +22,7 @@ SHAPES = [(4, 6), (3, 1, 5), (2, 33), (7,), (1, 1), (5, 40)]
 
 @pytest.fixture(autouse=True)
 def _compiles_small_arrays(monkeypatch):
-    monkeypatch.setattr(grouping, "LEAST_ELEMENTS", 1)
+    monkeypatch.setattr(operation, "LEAST_ELEMENTS", 1)
     monkeypatch.setattr(plan, "_plans", {})
 
 
