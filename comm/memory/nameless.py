@@ -6,6 +6,7 @@ import os
 import tempfile
 from multiprocessing import shared_memory
 
+from emu.comm.memory import helpers
 from emu.kernels.core import system
 
 
@@ -24,7 +25,8 @@ def make() -> int:
 
 def _shared_memory() -> int:
     # Its full size comes later: where that cannot be mapped, SharedMemory fails with noise.
-    shared = shared_memory.SharedMemory(create=True, size=1)
+    with helpers.importing_alike():  # the first one starts a resource tracker
+        shared = shared_memory.SharedMemory(create=True, size=1)
     # SharedMemory has no public way to its descriptor; the attribute is the same on 3.8 to 3.14.
     descriptor = os.dup(getattr(shared, "_fd"))  # noqa: B009 - a name that type checkers do not know
     shared.unlink()

@@ -13,6 +13,7 @@ from multiprocessing import resource_tracker
 from typing import Any
 
 from emu.comm.errors import ForkServerError
+from emu.comm.memory import helpers
 from emu.comm.process import serving
 from emu.comm.process.pe import Start, main
 
@@ -28,7 +29,8 @@ class ForkServer:
 
     def __init__(self, preload: Sequence[str]) -> None:
         self._context = multiprocessing.get_context("forkserver")
-        resource_tracker.ensure_running()  # first: it unblocks SIGINT
+        with helpers.importing_alike():
+            resource_tracker.ensure_running()  # first: it unblocks SIGINT
         with _no_interrupt():  # a Ctrl-C while it loads is the launcher's; PEs ignore it anyway
             serving.ensure_running(preload)
         self.pid = serving.server_pid()

@@ -18,13 +18,13 @@ import multiprocessing
 import os
 import shutil
 import socket
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from multiprocessing import connection, forkserver, process
 from typing import Any
 
+from emu.comm.memory import helpers
 from emu.kernels.core import system
 
 _lock = threading.RLock()  # a session that is collected as garbage may end inside
@@ -75,7 +75,7 @@ def ensure_running(preload: Sequence[str] = ()) -> None:
         if not _is_alive():
             forkserver.set_forkserver_preload([*MODULES, *wanted, "emu.comm.process.settle"])
             _loaded = wanted
-        with _folder_for_the_socket() as folder, _path_of_this_process():
+        with _folder_for_the_socket() as folder, helpers.importing_alike():
             forkserver.ensure_running()
             if folder is not None:
                 _forget_name(folder)
@@ -224,23 +224,6 @@ def _folder_for_the_socket() -> Iterator[str | None]:
         else:
             config["tempdir"] = before
         shutil.rmtree(real, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _path_of_this_process() -> Iterator[None]:
-    """Make the server import from the same folders as this process: by itself it tries the current folder first."""
-    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-    given = {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
-    before = {name: os.environ.get(name) for name in given}
-    os.environ.update(given)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def _forget_name(folder: str) -> None:

@@ -117,11 +117,17 @@ def test_the_server_imports_from_where_the_launcher_does(tmp_path):
     for folder in (work / "emu", program):
         folder.mkdir(parents=True)
     (work / "emu" / "__init__.py").write_text("raise RuntimeError('another emu')")
-    (work / "numpy.py").write_text("raise RuntimeError('another numpy')")
+    for name in (
+        "numpy",
+        "socket",
+        "selectors",
+    ):  # those that multiprocessing's own processes load, too
+        (work / f"{name}.py").write_text(f"raise RuntimeError('another {name}')")
     (program / "main.py").write_text(
         "import emu\n"
-        "def f(): return emu.__file__\n"
-        "if __name__ == '__main__': print(emu.launch(f, 1) == [emu.__file__])\n"
+        "import sys\n"
+        "def f(): return emu.__file__, sys.flags.safe_path\n"
+        "if __name__ == '__main__': print(emu.launch(f, 1) == [f()])\n"
     )
     environment = {
         **os.environ,
