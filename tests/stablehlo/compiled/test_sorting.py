@@ -95,7 +95,8 @@ def test_the_first_elements_are_sorted_alone(name: str, direction: str, limit: i
         check(text, x)
         return
     limits = np.iinfo(dtype)
-    check(text, np.where(x == 3, limits.max, x).astype(dtype))
-    check(text, np.where(x == 3, limits.max, limits.min).astype(dtype))
-    check(text, np.full((2, 50), limits.max, dtype))
-    check(text, np.full((2, 50), limits.min, dtype))
+    most, least = dtype(limits.max), dtype(limits.min)
+    check(text, np.where(x == 3, most, x))
+    check(text, np.where(x == 3, most, least))
+    check(text, np.full((2, 50), most))
+    check(text, np.full((2, 50), least))
