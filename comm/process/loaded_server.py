@@ -35,6 +35,7 @@ class _Orders:
     alive: Any
     ready: Any
     environment: dict[str, str]
+    key: bytes | None
 
 
 class LoadedServer(ForkServer):
@@ -45,10 +46,11 @@ class LoadedServer(ForkServer):
         self._common = common
         listener, self._address = serving.new_listener()
         alive, self._alive = os.pipe()
+        self._key = serving.new_key()
         receive, send = common.pipe()
         self._process: Any = self._context.Process(
             target=_serve,
-            args=(Lazy(lambda: _orders(call, listener.fileno(), alive, send)),),
+            args=(Lazy(lambda: _orders(call, listener.fileno(), alive, send, self._key)),),
             name="emu-loaded-server",
             daemon=True,
         )
@@ -69,7 +71,7 @@ class LoadedServer(ForkServer):
 
     def start(self, pe: int, make: Callable[[], Start]) -> Any:
         """Start one PE, as a fork of this server."""
-        with serving.through(self._address, self._alive):
+        with serving.through(self._address, self._alive, self._key):
             return super().start(pe, make)
 
     def how_it_ended(self, exitcode: int | None = LOST) -> str | None:
@@ -119,9 +121,9 @@ def _received(receive: Any) -> bool:
         return False
 
 
-def _orders(call: RemoteCall, listener: int, alive: int, ready: Any) -> _Orders:
+def _orders(call: RemoteCall, listener: int, alive: int, ready: Any, key: bytes | None) -> _Orders:
     duplicate = reduction.DupFd
-    return _Orders(call, duplicate(listener), duplicate(alive), ready, dict(os.environ))
+    return _Orders(call, duplicate(listener), duplicate(alive), ready, dict(os.environ), key)
 
 
 @contextlib.contextmanager
@@ -153,4 +155,13 @@ def _serve(orders: _Orders) -> None:
     orders.ready.send(True)
     orders.ready.close()
     serve: Any = forkserver.main
-    serve(listener, alive, [])
+    serve(listener, alive, [], **_keyed(orders.key))
+
+
+def _keyed(key: bytes | None) -> dict[str, int]:
+    if key is None:
+        return {}
+    receive, send = os.pipe()
+    os.write(send, key)
+    os.close(send)
+    return {"authkey_r": receive}

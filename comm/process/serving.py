@@ -104,17 +104,18 @@ def new_listener() -> tuple[socket.socket, str]:
 
 
 @contextlib.contextmanager
-def through(address: str, alive: int) -> Iterator[None]:
+def through(address: str, alive: int, key: bytes | None) -> Iterator[None]:
     """Have processes that are started inside the block forked from another server.
 
     Args:
         address: Address of its socket.
         alive: Descriptor of the pipe whose end it waits for.
+        key: What it was started with, from :func:`new_key`.
     """
     with _lock:
         server = _server()
         before = {name: getattr(server, name, None) for name in _ADDRESSED}
-        changed: dict[str, Any] = dict(zip(_ADDRESSED, (address, alive, None), strict=True))
+        changed: dict[str, Any] = dict(zip(_ADDRESSED, (address, alive, key), strict=True))
         _set(server, changed)
         try:
             yield
@@ -126,6 +127,11 @@ def through(address: str, alive: int) -> Iterator[None]:
 
 _ADDRESSED: tuple[str, ...] = ("_forkserver_address", "_forkserver_alive_fd", "_forkserver_authkey")
 """How the server is reached; Python 3.14 asks it for a key."""
+
+
+def new_key() -> bytes | None:
+    """Return a key for another fork server, which it asks for since Python 3.14; None before."""
+    return os.urandom(32) if hasattr(_server(), "_forkserver_authkey") else None
 
 
 def _set(server: Any, values: dict[str, Any]) -> None:
