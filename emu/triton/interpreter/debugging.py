@@ -22,26 +22,49 @@ SKIPPED = (
 @contextlib.contextmanager
 def stepping_over_own() -> Iterator[None]:
     """Let a debugger of Python's that traces this thread step over the language's own functions, too."""
-    tracer = getattr(sys.gettrace(), "__self__", None)
-    if not isinstance(tracer, bdb.Bdb):
+    debugger = _debugger()
+    if debugger is None:
         yield
         return
-    before, tracer.skip = tracer.skip, {*(tracer.skip or ()), *SKIPPED}
+    before, debugger.skip = debugger.skip, {*(debugger.skip or ()), *SKIPPED}
     try:
         yield
     finally:
-        tracer.skip = before
+        debugger.skip = before
 
 
 @contextlib.contextmanager
 def untraced() -> Iterator[None]:
     """Suspend the tracing of this thread inside the block: whatever it calls is not stepped into."""
+    debugger: Any = _debugger() if sys.gettrace() is None else None
+    if debugger is not None:
+        debugger.stop_trace()
+        try:
+            yield
+        finally:
+            debugger.start_trace()
+        return
     tracer = sys.gettrace()
     sys.settrace(None)
     try:
         yield
     finally:
         sys.settrace(tracer)
+
+
+def _debugger() -> bdb.Bdb | None:
+    """Return the debugger that traces this thread."""
+    tracer = getattr(sys.gettrace(), "__self__", None)
+    monitoring = getattr(sys, "monitoring", None)  # since Python 3.12; pdb uses it since 3.14
+    if tracer is None and monitoring and monitoring.get_tool(monitoring.DEBUGGER_ID):
+        # Nothing names it but the frames that it traces, and the one in which it runs a script.
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and not isinstance(tracer, bdb.Bdb):
+            tracer = getattr(frame.f_trace, "__self__", None)
+            if tracer is None and frame.f_globals.get("__name__") == "bdb":
+                tracer = frame.f_locals.get("self")
+            frame = frame.f_back
+    return tracer if isinstance(tracer, bdb.Bdb) else None
 
 
 class KernelDebugger(pdb.Pdb):
