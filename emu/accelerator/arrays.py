@@ -128,6 +128,8 @@ def as_shared_array(tensor: torch.Tensor) -> Array:
     if dtype is None:
         dtype = _shared[tensor.dtype] = tensor.new_empty(0).numpy().dtype
     address = tensor.data_ptr()
+    if not address and not tensor.numel():
+        return np.empty(tuple(tensor.shape), dtype)
     if not address or tensor.is_conj() or tensor.is_neg():
         return np.asarray(tensor.numpy())
     return np.asarray(_Shared(tensor, address, dtype))

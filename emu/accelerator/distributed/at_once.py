@@ -7,16 +7,18 @@ that is needed. Everything out of the ordinary goes the long way, and all errors
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 from emu.accelerator.annotations import Args, Kwargs, TorchFunction
-from emu.accelerator.arrays import as_shared_array
+from emu.accelerator.arrays import Array
 from emu.accelerator.device_tags import tag_of
-from emu.accelerator.distributed.memory import SHARED
+from emu.accelerator.distributed.memory import SHARED, as_flat_array
 from emu.accelerator.distributed.process_group import WorldProcessGroup
 from emu.accelerator.mode import HANDLERS, follow
 from emu.kernels.core import shadows
@@ -27,6 +29,7 @@ _OPS: dict[Any, str] = {
     dist.ReduceOp.MIN: "min",
     dist.ReduceOp.MAX: "max",
 }
+_DTYPES = SHARED | {torch.bfloat16}
 _default_group = distributed_c10d.GroupMember
 _state: Any = distributed_c10d._world
 _graph_task = torch._C._current_graph_task_id
@@ -41,6 +44,7 @@ def provide() -> None:
 def forget() -> None:
     """Undo :func:`provide`."""
     HANDLERS.pop(dist.all_reduce, None)
+    _arrays.clear()
 
 
 def _all_reduce(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
@@ -56,19 +60,47 @@ def _all_reduce(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
         and op is not None
         and not kwargs.get("async_op")
         and group.is_idle
-        and tensor.dtype in SHARED
+        and tensor.dtype in _DTYPES
         and tensor.layout is torch.strided
         and tensor.is_contiguous()
+        and not tensor.is_neg()
         and not _state.pg_coalesce_state
         and _graph_task() < 0
         and not shadows.are_kept()
     ):
-        data = as_shared_array(tensor.detach().view(-1))  # flat, as other members may have it
+        data = _flat(tensor)
         group.emu_group.all_reduce(data, op, out=data)
         if not tensor.is_inference():
             _changed(tensor)
         return None
     return follow(func, args, kwargs)
+
+
+def _flat(tensor: torch.Tensor) -> Array:
+    """Return the elements of a contiguous tensor as one axis, as members of other shapes have it, too.
+
+    An array takes longer to make than to reduce. Arrays do not keep the tensors' memory: one is used only where a
+    tensor lies that is there now, and never kept by whom it is given to.
+    """
+    address = tensor.data_ptr()
+    if not address:
+        return as_flat_array(tensor.detach())
+    key = address, tensor.numel(), tensor.dtype
+    array = _arrays.get(key)
+    if array is None:
+        if len(_arrays) >= _MOST_ARRAYS:
+            _arrays.clear()
+        array = _arrays[key] = _unowned(as_flat_array(tensor.detach()))
+    return array
+
+
+def _unowned(array: Array) -> Array:
+    source = SimpleNamespace(__array_interface__=dict(array.__array_interface__))
+    return np.asarray(source).view(array.dtype)
+
+
+_MOST_ARRAYS = 256
+_arrays: dict[tuple[int, int, torch.dtype], Array] = {}
 
 
 def _name(op: Any) -> str | None:

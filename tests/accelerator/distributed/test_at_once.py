@@ -43,6 +43,29 @@ def mixed() -> None:
     assert scalar.item() == n
 
 
+def memory() -> None:
+    """Elements are those that a tensor has at the call, whatever lay there before."""
+    torch, dist, _ = begin("nccl")
+    n = dist.get_world_size()
+    for turn in range(3):
+        for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.int32, torch.uint8):
+            for size in (0, 1, 7, 4096):
+                x = torch.full((size,), turn + 1, dtype=dtype, device="cuda")
+                dist.all_reduce(x)
+                assert x.cpu().tolist() == [n * (turn + 1)] * size
+                half = x[size // 2 :]
+                dist.all_reduce(half)
+                assert half.cpu().tolist() == [n * n * (turn + 1)] * len(half)
+                x.untyped_storage().resize_(0)
+                x.untyped_storage().resize_(size * x.itemsize)
+                dist.all_reduce(x.fill_(2))
+                assert x.cpu().tolist() == [2 * n] * size
+    turned = torch.full((1,), 1 + 2j, device="cuda").conj().imag
+    assert turned.is_neg()
+    with pytest.raises((ValueError, RuntimeError), match="neg"):
+        dist.all_reduce(turned)
+
+
 def wrong() -> None:
     torch, dist, on_device = begin("nccl")
     x = on_device(np.ones(4, np.float32))
@@ -58,7 +81,7 @@ def wrong() -> None:
     assert (values(x) == dist.get_world_size()).all()
 
 
-@pytest.mark.parametrize("program", [mixed, wrong])
+@pytest.mark.parametrize("program", [mixed, memory, wrong])
 def test_all_reduce_at_once(program: object) -> None:
     assert callable(program)
     emu.launch(program, 2, timeout=60)
