@@ -21,20 +21,20 @@ def importing_alike() -> Iterator[None]:
     Not by ``PYTHONSAFEPATH``: ``sys.flags.safe_path`` would be true in every PE, and programs ask for it (``pdb``
     does since Python 3.13).
     """
-    name, before, spawn = "PYTHONPATH", os.environ.get("PYTHONPATH"), _util["spawnv_passfds"]
+    name, before, spawn = "PYTHONPATH", os.environ.get("PYTHONPATH"), _util.spawnv_passfds
     os.environ[name] = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-    _util["spawnv_passfds"] = lambda path, words, kept: spawn(path, _without_current(words), kept)
+    _util.spawnv_passfds = lambda path, words, kept: spawn(path, _without_current(words), kept)
     try:
         yield
     finally:
-        _util["spawnv_passfds"] = spawn
+        _util.spawnv_passfds = spawn
         if before is None:
             del os.environ[name]
         else:
             os.environ[name] = before
 
 
-_util: dict[str, Any] = vars(util)
+_util: Any = util
 
 
 def _without_current(words: Sequence[str]) -> list[str]:

@@ -65,6 +65,22 @@ def run_ops(ops: list[LocalOp], is_large: bool = True) -> None:
         local.run_ops([last])
 
 
+def run_pieces(ops: list[LocalOp], is_large: bool) -> None:
+    """Compute a piece of local ops that :func:`run_ops` would compute whole; none may raise an error that depends on values.
+
+    Args:
+        ops: The ops, on one piece of each operand.
+        is_large: Whether the whole ops have :data:`emu.pypto.operation.LEAST_ELEMENTS` elements or more.
+    """
+    if backend_in_force() == "reference" or not is_large or _is_aliased(ops):
+        local.run_ops(ops)
+        return
+    from emu.pypto.native.plan import run_batch
+
+    with np.errstate(all="ignore"):
+        run_batch(ops, least=1)
+
+
 def _is_aliased(ops: list[LocalOp]) -> bool:
     """Return whether ops write arrays of the program that share memory with others: kernels tell buffers apart by identity."""
     foreign = {

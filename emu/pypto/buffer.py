@@ -55,3 +55,19 @@ class Buffer:
                 for a, m, b, n in zip(low, extent, other, other_extent, strict=True)
             ):
                 into.add(node)
+
+    def is_held_in_part(self, low: Shape, extent: Shape, writing: bool) -> bool:
+        """Return whether a pending node holds up a part of an access to a rectangle, but not all of it."""
+        return any(
+            not node.done
+            and (writing or writes)
+            and all(
+                a < b + n and b < a + m
+                for a, m, b, n in zip(low, extent, other, other_extent, strict=True)
+            )
+            and any(
+                a < b or a + m > b + n
+                for a, m, b, n in zip(low, extent, other, other_extent, strict=True)
+            )
+            for node, other, other_extent, writes in self.pending
+        )

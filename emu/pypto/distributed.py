@@ -21,6 +21,7 @@ from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.groups import my_symbolic_pe
 from emu.pypto.hangs import slots_of
 from emu.pypto.node import Node
+from emu.pypto.pieces import divides
 from emu.pypto.shmem import (
     Memory,
     ShmemTensor,
@@ -34,6 +35,7 @@ from emu.pypto.shmem import (
 )
 from emu.pypto.symbolic import Shape, SymInt, as_flag, as_int, as_ints, check_rank
 from emu.pypto.tensor import COMPLETE, Tensor, check_tensor, new_tensor, nodes_of, run_op, token
+from emu.pypto.tiled import Tiled, run_signals, run_tiled
 from emu.pypto.tiles import tile_starts, vec_tile
 from emu.pypto.waits import BarrierWait, TileWait
 
@@ -100,13 +102,13 @@ def shmem_put(
             put(data, array[where], pe, offsets=tuple(map(int.__add__, low, start)), op=put_op)
         return COMPLETE
 
-    def store() -> None:
-        values = array.astype(FP32) if widen else array
-        for start, where in tile_starts(src.valid_shape, tile):
-            at = tuple(a + b for a, b in zip(low, start, strict=True))
-            put(data, values[where], pe, offsets=at, op=put_op)
+    def store(first: Shape, extent: Shape) -> None:
+        part = array[_cut(first, extent)]
+        values = part.astype(FP32) if widen else part
+        for start, where in tile_starts(extent, tile):
+            put(data, values[where], pe, offsets=_sum(low, first, start), op=put_op)
 
-    node = run_op("shmem_put", store, reads=(src,), pred=deps)
+    node = run_tiled("shmem_put", store, Tiled(memory, low, tile, src, False), deps)
     if node is not None:
         node.detail = lambda: f"{list(shape)} to {memory.name} at {list(low)} on PE {pe}"
     return token(node)
@@ -149,13 +151,13 @@ def shmem_get(
     out = new_tensor(part.shape, memory.dtype, part.valid_shape)
     get, data, array, low = memory.group.get, memory.data, out.array, part.low
 
-    def load() -> None:
-        for start, where in tile_starts(part.valid_shape, tile):
-            at = tuple(a + b for a, b in zip(low, start, strict=True))
-            piece = array[where]
-            get(data, pe, offsets=at, shape=piece.shape, out=piece)
+    def load(first: Shape, extent: Shape) -> None:
+        whole = array[_cut(first, extent)]
+        for start, where in tile_starts(extent, tile):
+            piece = whole[where]
+            get(data, pe, offsets=_sum(low, first, start), shape=piece.shape, out=piece)
 
-    node = run_op("shmem_get", load, writes=(out,), pred=deps)
+    node = run_tiled("shmem_get", load, Tiled(memory, low, tile, out, True), deps)
     if node is not None:
         node.detail = lambda: f"{list(part.shape)} of {memory.name} at {list(low)} on PE {pe}"
     return out
@@ -214,12 +216,16 @@ def shmem_signal(
     signal_op, first = memory.group.signal_op, row * n_tiles
     targets = range(n_pes) if target < 0 else (target,)
 
-    def send() -> None:
+    def send(tiles: Iterable[int]) -> None:
         for pe in targets:
-            for slot in range(first, first + n_tiles):
-                signal_op(words, value, pe, op=sig_op, index=slot)
+            for tile in tiles:
+                signal_op(words, value, pe, op=sig_op, index=first + tile)
 
-    node = run_op("shmem_signal", send, pred=deps)
+    grid = slots_of(memory, words).grid if deps and divides(deps, memory) else None
+    if deps and grid is not None and grid.shape:
+        node = run_signals(send, memory, grid, deps)
+    else:
+        node = run_op("shmem_signal", lambda: send(range(n_tiles)), pred=deps)
     if node is not None:
         whom = "all PEs" if target < 0 else f"PE {target}"
         node.detail = lambda: f"{sig_op.name} {value} to {whom}; {_rows(memory, words, row)}"
@@ -272,6 +278,7 @@ def shmem_wait_until(
     wait = TileWait(memory, words, row, n_tiles, cmp, value, clear)
     node = CONTEXT.graph.submit("shmem_wait_until", deps, wait=wait)
     if node is not None:
+        node.pieces = wait.pieces(node, CONTEXT.graph.add_piece_of_wait)
         node.detail = lambda: f"{cmp.name} {value}; {_rows(memory, words, row)}"
     return token(node)
 
@@ -364,6 +371,14 @@ def shmem_clear_signal(src: ShmemTensor, *, pred: Pred = None) -> Tensor:
                 group.signal_op(words, 0, group.my_pe, op=SET, index=slot)
 
     return token(run_op("shmem_clear_signal", clear, pred=deps))
+
+
+def _cut(low: Shape, extent: Shape) -> tuple[slice, ...]:
+    return tuple([slice(a, a + n) for a, n in zip(low, extent, strict=True)])
+
+
+def _sum(*places: Shape) -> Shape:
+    return tuple(map(sum, zip(*places, strict=True)))
 
 
 # --- checks -----------------------------------------------------------------------------------------

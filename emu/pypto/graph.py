@@ -16,6 +16,9 @@ pending nodes are gathered too, several to a node, but only where that holds no 
 if it waits for just what the node waits for, or if it needs the node and waits for no more. So an op
 that a wait does not hold up never stands behind it.
 
+*Pieces* (see :mod:`emu.pypto.pieces`). Where an op waits for tiles of another, it is divided: each piece is a node that
+runs when the tiles that it needs have come. Chains of element-wise ops are divided together (see :mod:`emu.pypto.family`).
+
 Values are demanded by scalar reads, by NumPy, and by the end of a kernel. Then the graph makes progress:
 nodes that may run are run; when there is none, the PE sleeps on the words of all its waits at once.
 
@@ -27,7 +30,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from emu.pypto.backend import run_ops
@@ -113,6 +116,54 @@ class Graph:
                 self._push(node)
         return node
 
+    def submit_pieces(
+        self,
+        label: str,
+        pieces: Sequence[tuple[Iterable[Node], Callable[[], None]]],
+        *,
+        at_once: bool = True,
+    ) -> tuple[list[Node | None], Node | None]:
+        """Add an op that is done piece by piece.
+
+        Args:
+            label: Name of the op, for reports.
+            pieces: For each piece the nodes that must be complete first, and the function that runs it.
+            at_once: Whether pieces that wait for nothing run now, where the schedule allows it.
+
+        Returns:
+            The nodes of the pieces, None for those that are complete; and the node of the whole op, None if all are.
+        """
+        eager, seq = at_once and self.scope.rng is None, self._seq + 1
+        nodes: list[Node | None] = []
+        for number, (deps, action) in enumerate(pieces):
+            open_deps = {node for node in deps if not node.done}
+            if eager and not open_deps:
+                action()
+                nodes.append(None)
+                continue
+            self._seq = seq - 1
+            node = self._add(label, open_deps, action, None, number)
+            if not open_deps:
+                self._push(node)
+            nodes.append(node)
+        pending = {node for node in nodes if node is not None}
+        if not pending:
+            return nodes, None
+        self._seq = seq - 1
+        return nodes, self._add(label, pending, None, None)
+
+    def next_number(self) -> int:
+        """Return the number of an op that joins another's node."""
+        self._seq += 1
+        return self._seq
+
+    def add_piece_of_wait(self, wait: Node, number: int) -> Node:
+        """Return a new node for a piece of a pending wait; it completes when the wait says so, or with it."""
+        seq, self._seq = self._seq, wait.seq - 1
+        node = self._add(wait.label, {wait}, None, None, number)
+        self._seq = seq
+        return node
+
     def submit_local(self, op: LocalOp, deps: set[Node]) -> Node | None:
         """Add a local op; return its node, or None if it has run or joined the batch.
 
@@ -162,11 +213,12 @@ class Graph:
         open_deps: set[Node],
         action: Callable[[], None] | None,
         wait: Wait | None,
+        piece: int = -1,
     ) -> Node:
         if not self._hooked:
             self._hook()
         self._seq += 1
-        node = Node(self._seq, label, action, wait, self.scope)
+        node = Node(self._seq, label, action, wait, self.scope, piece)
         node.missing = len(open_deps)
         for dep in open_deps:
             dep.dependents.append(node)
@@ -246,7 +298,7 @@ class Graph:
             more = {node for node in at_hand.pop().dependents if not node.done} - found
             found |= more
             at_hand += more
-        return blocked, sorted(found)
+        return blocked, sorted([node for node in found if node.piece < 0])
 
     # --- running --------------------------------------------------------------------------------
 
@@ -285,6 +337,7 @@ class Graph:
         if node.wait is not None:
             if not node.wait.poll():
                 self._blocked.append(node)
+                self._release(node.wait)
                 return
         elif node.action is not None:
             self.flush()
@@ -334,8 +387,18 @@ class Graph:
                 progress = True
             else:
                 still.append(node)
+                if node.wait is not None and self._release(node.wait):
+                    progress = True
         self._blocked = still
         return progress
+
+    def _release(self, wait: Wait) -> bool:
+        """Complete the pieces of a wait that have matched; return whether there were any."""
+        released = wait.released()
+        for node in released:
+            if not node.done:
+                self._complete(node)
+        return bool(released)
 
     def _sleep(self) -> None:
         self.flush()

@@ -42,6 +42,14 @@ class Grid:
             place.append(i)
         return tuple(reversed(place))
 
+    def tiles_in(self, low: Shape, extent: Shape) -> list[int]:
+        """Return the numbers of the tiles in a rectangle of the view, of whole tiles."""
+        numbers = [0]
+        for count, tile, a, n in zip(self.counts, self.tile, low, extent, strict=True):
+            places = range(a // tile, -(-(a + n) // tile))
+            numbers = [number * count + place for number in numbers for place in places]
+        return numbers
+
     def name(self, tile: int) -> str:
         """Return what a tile is called: ``tile (1, 3)``."""
         return f"tile {_tuple(self.place(tile))}" if self.shape else "its slot"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from emu.comm.ops import Cmp
     from emu.comm.world.array import SymmetricArray
+    from emu.pypto.symbolic import Shape
 
 Origin = tuple[CodeType, int]
 """Code and instruction of a program."""
@@ -34,6 +35,24 @@ class Wait(Protocol):
 
     def explain(self) -> list[str]:
         """Return lines that say what is missing, and what was found in its place."""
+
+    def released(self) -> list[Node]:
+        """Return the pieces that have matched since the last call."""
+
+
+class Pieces(Protocol):
+    """The pieces of an op that is done piece by piece, on symmetric memory."""
+
+    @property
+    def memory(self) -> object:
+        """The symmetric tensor."""
+
+    @property
+    def count(self) -> int:
+        """Number of pieces."""
+
+    def touching(self, low: Shape, extent: Shape) -> set[Node] | None:
+        """Return the pending pieces that touch a rectangle; None: all pieces count."""
 
 
 class Scope:
@@ -73,6 +92,9 @@ class Node:
         origin: Code and instruction of the program that made it.
         detail: Describes the operands and the target, for reports.
         more: Number, name and origin of the local ops that have joined it.
+        piece: Number among the pieces of an op that is done piece by piece; -1: the whole op.
+        pieces: Its pieces, of a whole op that is done by pieces of symmetric memory.
+        family: What knows the local ops of which it is a piece.
     """
 
     __slots__ = (
@@ -80,10 +102,13 @@ class Node:
         "dependents",
         "detail",
         "done",
+        "family",
         "label",
         "missing",
         "more",
         "origin",
+        "piece",
+        "pieces",
         "scope",
         "seq",
         "wait",
@@ -96,6 +121,7 @@ class Node:
         action: Callable[[], None] | None,
         wait: Wait | None,
         scope: Scope,
+        piece: int = -1,
     ) -> None:
         self.seq = seq
         self.label = label
@@ -108,9 +134,12 @@ class Node:
         self.origin = find_origin()
         self.detail: Callable[[], str] | None = None
         self.more: list[tuple[int, str, Origin | None]] = []
+        self.piece = piece
+        self.pieces: Pieces | None = None
+        self.family: object = None
 
     def __lt__(self, other: Node) -> bool:
-        return self.seq < other.seq
+        return (self.seq, self.piece) < (other.seq, other.piece)
 
     @property
     def title(self) -> str:

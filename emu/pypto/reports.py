@@ -50,6 +50,15 @@ def _behind(numbers: list[int]) -> str:
     return f", behind op{'s' * (len(numbers) > 1)} {shown}"
 
 
+def _done(node: Node) -> str:
+    """Say how much of an op is done, if some of its pieces are."""
+    pieces = node.pieces
+    # It waits for nothing but its pieces.
+    if pieces is None or node.missing == pieces.count:
+        return ""
+    return f" ({pieces.count - node.missing} of {pieces.count} pieces done)"
+
+
 def _queued_lines(nodes: list[Node], holders: dict[Node, list[int]]) -> list[str]:
     """Describe ops that have not started, each with the waits that hold it up.
 
@@ -62,7 +71,8 @@ def _queued_lines(nodes: list[Node], holders: dict[Node, list[int]]) -> list[str
     lines = [f"not started: {count} op{'s' * (count > 1)} behind what is waited for"]
     for node in described[:MAX_QUEUED]:
         assert node.detail is not None
-        lines.append(f"  {node.title}: {node.detail()}{_behind(holders.get(node, []))}")
+        behind = _behind(holders.get(node, []))
+        lines.append(f"  {node.title}: {node.detail()}{_done(node)}{behind}")
     if len(described) > MAX_QUEUED:
         lines.append(f"  … and {len(described) - MAX_QUEUED} more that communicate")
     groups: dict[tuple[int, ...], list[str]] = {}

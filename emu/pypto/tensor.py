@@ -20,6 +20,7 @@ from emu.pypto.buffer import Buffer
 from emu.pypto.context import CONTEXT
 from emu.pypto.dtypes import INTEGERS, Array, DataType, DTypeLike, as_dtype
 from emu.pypto.errors import ArgumentError, DTypeError
+from emu.pypto.family import submit_divided
 from emu.pypto.foreign import as_array
 from emu.pypto.node import Node
 from emu.pypto.operation import Attributes, LocalOp, Operation, Rectangle, Values
@@ -506,6 +507,8 @@ def _submit_with_dependencies(op: LocalOp) -> None:
             deps |= nodes_of(t)
         for out in outputs:
             out.buffer.collect(out.low, out.valid_shape, True, deps)
+        if submit_divided(op, deps):
+            return
     node = graph.submit_local(op, deps)
     if node is not None:
         touch(node, reads, outputs)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from emu.comm.ops import Cmp
 from emu.pypto.hangs import Expected, explain_barrier, explain_wait, slots_of
-from emu.pypto.node import Word
+from emu.pypto.node import Node, Word
+from emu.pypto.pieces import Pieces, blocks_of
 from emu.pypto.shmem import Memory
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ class TileWait:
     Each tile latches: once its slot has matched, what happens to the slot no longer matters.
     """
 
-    __slots__ = ("clear", "cmp", "left", "memory", "n_tiles", "slots", "value")
+    __slots__ = ("_pieces", "clear", "cmp", "left", "memory", "n_tiles", "slots", "value")
 
     def __init__(
         self,
@@ -40,6 +42,7 @@ class TileWait:
         self.value = value
         self.clear = clear
         self.left = list(range(src_pe * n_tiles, (src_pe + 1) * n_tiles))
+        self._pieces: dict[int, tuple[Node, set[int]]] = {}
 
     def poll(self) -> bool:
         """Look at the slots that have not matched; return whether none is left."""
@@ -53,6 +56,37 @@ class TileWait:
             )
         ]
         return not self.left
+
+    def pieces(self, node: Node, add: Callable[[Node, int], Node]) -> Pieces | None:
+        """Return the pieces of a wait on a view; None for signals without data, or of one tile.
+
+        Args:
+            node: The node of the wait.
+            add: Makes the node of a piece, from that of the wait and the number of the piece.
+        """
+        grid = slots_of(self.memory, self.slots).grid
+        if not grid.shape or self.n_tiles < 2:
+            return None
+        blocks = blocks_of(grid.shape, grid.tile)
+        first = self.left[0] // self.n_tiles * self.n_tiles
+
+        def node_of(number: int) -> Node | None:
+            made = self._pieces.get(number)
+            if made is None:
+                slots = {first + tile for tile in grid.tiles_in(*blocks[number])}
+                if slots.isdisjoint(self.left):
+                    return None
+                made = self._pieces[number] = add(node, number), slots
+            return made[0]
+
+        return Pieces(self.memory, grid.low, grid.shape, blocks, node_of)
+
+    def released(self) -> list[Node]:
+        """Return the pieces that have matched since the last call."""
+        if not self._pieces:
+            return []
+        done = [n for n, (_, slots) in self._pieces.items() if slots.isdisjoint(self.left)]
+        return [self._pieces[number][0] for number in done if not self._pieces[number][0].done]
 
     def _take(self, slot: int) -> bool:
         """Replace a matching value by 0; return whether it was still there, so that no signal is lost."""
@@ -108,6 +142,10 @@ class BarrierWait:
         # Subtracted, not cleared: the count may hold arrivals at the next barrier already.
         group.fetch_add(self.word, -n_pes, group.my_pe, index=0)
         return True
+
+    def released(self) -> list[Node]:
+        """Return nothing: it has no pieces."""
+        return []
 
     def words(self) -> list[Word]:
         """Return the counter."""

@@ -36,12 +36,21 @@ class Group:
     levels: list[bool] = field(default_factory=list)
 
 
-def find_groups(steps: Sequence[Step], stores: Sequence[Store]) -> list[Group | int]:
-    """Divide a batch, in order: groups, and numbers of single ops that run by their reference."""
+def find_groups(
+    steps: Sequence[Step], stores: Sequence[Store], least: int | None = None
+) -> list[Group | int]:
+    """Divide a batch, in order: groups, and numbers of single ops that run by their reference.
+
+    Args:
+        steps: The ops.
+        stores: The buffers that they touch.
+        least: Elements from which on an op is compiled. Default: :data:`emu.pypto.operation.LEAST_ELEMENTS`.
+    """
+    least = operation.LEAST_ELEMENTS if least is None else least
     found: list[Group | int] = []
     grower: _Grower | None = None
     for number, step in enumerate(steps):
-        if not _can_compile(step, stores):
+        if not _can_compile(step, stores, least):
             grower = None
             found.append(number)
             continue
@@ -66,7 +75,7 @@ def space_of(step: Step) -> Shape:
     return source.extent
 
 
-def _can_compile(step: Step, stores: Sequence[Store]) -> bool:
+def _can_compile(step: Step, stores: Sequence[Store], least: int) -> bool:
     spots = [x for x in (*step.inputs, *step.outputs) if isinstance(x, Spot)]
     if any(stores[spot.buffer].strides is None for spot in spots):
         return False
@@ -78,7 +87,7 @@ def _can_compile(step: Step, stores: Sequence[Store]) -> bool:
     if not sources or not can_lower(step.operation, sources, result):
         return False
     space = space_of(step)
-    if math.prod(space) < operation.LEAST_ELEMENTS:
+    if math.prod(space) < least:
         return False
     if step.operation.kind == "map":
         # What is padded with zeros is left to the reference.

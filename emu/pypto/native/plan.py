@@ -28,26 +28,32 @@ def _emitters() -> Mapping[str, Emit]:
 FRONT_END = FrontEnd("pypto", ("pypto/native",), _emitters)
 """PyPTO's local ops."""
 
-_plans: dict[Key, Plan] = {}
+_plans: dict[Key | tuple[Key, int], Plan] = {}
 
 
-def run_batch(ops: list[LocalOp]) -> None:
-    """Compute local ops in order; none may raise an error that depends on values."""
+def run_batch(ops: list[LocalOp], least: int | None = None) -> None:
+    """Compute local ops in order; none may raise an error that depends on values.
+
+    Args:
+        ops: The ops.
+        least: Elements from which on an op is compiled. Default: :data:`emu.pypto.operation.LEAST_ELEMENTS`.
+    """
     batch = Batch(ops)
-    plan = _plans.get(batch.key)
+    key: Key | tuple[Key, int] = batch.key if least is None else (batch.key, least)
+    plan = _plans.get(key)
     if plan is None:
         if len(_plans) >= MOST_PLANS:
             _plans.clear()
-        plan = _plans[batch.key] = Plan(batch)
+        plan = _plans[key] = Plan(batch, least)
     plan.run(batch)
 
 
 class Plan:
     """What runs for batches of one structure."""
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: Batch, least: int | None = None) -> None:
         steps, stores = batch.steps(), batch.stores()
-        groups = find_groups(steps, stores)
+        groups = find_groups(steps, stores, least)
         numbers: list[np.dtype[np.generic]] = [x.dtype for x in batch.numbers]
         # Numbers lie eight bytes apart; kernels get their addresses.
         self._numbers = np.zeros(max(len(numbers), 1), np.int64)
