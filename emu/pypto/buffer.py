@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from emu.pypto.dtypes import Array
 from emu.pypto.node import Node
-from emu.pypto.symbolic import Shape
+from emu.pypto.symbolic import Shape, overlaps
 
 
 class Buffer:
@@ -50,10 +50,7 @@ class Buffer:
         """Add the nodes that an access to a rectangle must wait for."""
         self.pending = still = [entry for entry in self.pending if not entry[0].done]
         for node, other, other_extent, writes in still:
-            if (writing or writes) and all(
-                a < b + n and b < a + m
-                for a, m, b, n in zip(low, extent, other, other_extent, strict=True)
-            ):
+            if (writing or writes) and overlaps(low, extent, other, other_extent):
                 into.add(node)
 
     def is_held_in_part(self, low: Shape, extent: Shape, writing: bool) -> bool:
@@ -61,10 +58,7 @@ class Buffer:
         return any(
             not node.done
             and (writing or writes)
-            and all(
-                a < b + n and b < a + m
-                for a, m, b, n in zip(low, extent, other, other_extent, strict=True)
-            )
+            and overlaps(low, extent, other, other_extent)
             and any(
                 a < b or a + m > b + n
                 for a, m, b, n in zip(low, extent, other, other_extent, strict=True)

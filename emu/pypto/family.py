@@ -64,7 +64,7 @@ def submit_divided(op: LocalOp, deps: set[Node]) -> bool:
         return False
     (out,) = outputs
     tile = CONTEXT.vec_tile
-    if len(tile) != len(out.shape) or not _is_whole(op) or not _is_held_in_part(op):
+    if len(tile) != len(out.shape) or not _may_be_divided(op) or not _is_held_in_part(op):
         return False
     blocks = blocks_of(out.shape, tile)
     if len(blocks) < 2:
@@ -94,9 +94,22 @@ def _is_held_in_part(op: LocalOp) -> bool:
     )
 
 
-def _is_whole(op: LocalOp) -> bool:
+def _may_be_divided(op: LocalOp) -> bool:
+    """Return whether an op may be divided: all is valid, and no piece overwrites what another reads."""
     _, inputs, outputs, _ = op
-    return all(isinstance(t, np.generic) or t.shape == t.valid_shape for t in (*inputs, *outputs))
+    (out,) = outputs
+    return not any(_is_moved(t, out) for t in inputs if not isinstance(t, np.generic)) and all(
+        isinstance(t, np.generic) or t.shape == t.valid_shape for t in (*inputs, *outputs)
+    )
+
+
+def _is_moved(t: Rectangle, out: Rectangle) -> bool:
+    """Return whether an operand lies, elsewhere, in the memory of the result."""
+    if t.buffer is out.buffer:
+        return (t.low, t.shape) != (out.low, out.shape)
+    if not (t.buffer.is_foreign and out.buffer.is_foreign):
+        return False
+    return np.may_share_memory(t.buffer.array, out.buffer.array)
 
 
 def _dependencies(op: LocalOp, block: Block) -> set[Node]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from emu.pypto.dtypes import Array
 from emu.pypto.operation import LocalOp, Rectangle, Values
-from emu.pypto.symbolic import Shape
+from emu.pypto.symbolic import Shape, overlaps
 
 if TYPE_CHECKING:
     from emu.pypto.buffer import Buffer
+
+    Place = tuple[Buffer, Shape, Shape]
 
 
 def run_ops(ops: list[LocalOp]) -> None:
@@ -19,7 +22,7 @@ def run_ops(ops: list[LocalOp]) -> None:
 
     An op that raises is the last but for those that do not depend on it: what others compute is there.
     """
-    failed: set[Buffer] = set()
+    failed: list[Place] = []
     error: Exception | None = None
     with np.errstate(all="ignore"):
         ops.reverse()
@@ -27,20 +30,29 @@ def run_ops(ops: list[LocalOp]) -> None:
             # Taken off the list, so that results that nobody else holds go when they have been read.
             op = ops.pop()
             if failed and _depends(op, failed):
-                failed.update(t.buffer for t in op[2])
+                failed += _places(op[2])
                 continue
             try:
                 run_reference(op)
             except Exception as raised:  # noqa: BLE001 - the first is raised again, when the others have run
-                failed.update(t.buffer for t in op[2])
+                failed += _places(op[2])
                 error = error or raised
     if error is not None:
         raise error
 
 
-def _depends(op: LocalOp, failed: set[Buffer]) -> bool:
+def _places(tensors: Iterable[Rectangle | np.generic]) -> list[Place]:
+    return [(t.buffer, t.low, t.valid_shape) for t in tensors if not isinstance(t, np.generic)]
+
+
+def _depends(op: LocalOp, failed: list[Place]) -> bool:
+    """Return whether an op touches elements that were not computed."""
     _, inputs, outputs, _ = op
-    return any(getattr(t, "buffer", None) in failed for t in (*inputs, *outputs))
+    return any(
+        buffer is other and overlaps(low, extent, other_low, other_extent)
+        for buffer, low, extent in _places((*inputs, *outputs))
+        for other, other_low, other_extent in failed
+    )
 
 
 def run_reference(op: LocalOp) -> None:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from emu.pypto.node import Node
-from emu.pypto.symbolic import Shape
+from emu.pypto.symbolic import Shape, overlaps
 from emu.pypto.tiles import count_tiles
 
 if TYPE_CHECKING:
@@ -46,13 +46,6 @@ def blocks_of(shape: Shape, tile: Shape) -> tuple[Block, ...]:
             for at in range(0, extent, size)
         ]
     return tuple(walk)
-
-
-def overlap(low: Shape, extent: Shape, other: Shape, other_extent: Shape) -> bool:
-    """Return whether two rectangles share an element."""
-    return all(
-        a < b + n and b < a + m for a, m, b, n in zip(low, extent, other, other_extent, strict=True)
-    )
 
 
 class Pieces:
@@ -95,7 +88,7 @@ class Pieces:
         nodes = [
             self._node_of(number)
             for number, block in enumerate(self._blocks)
-            if overlap(at, extent, *block)
+            if overlaps(at, extent, *block)
         ]
         return {node for node in nodes if node is not None and not node.done}
 

@@ -211,3 +211,10 @@ def product(values: Iterable[int]) -> int:
     for value in values:
         total *= value
     return total
+
+
+def overlaps(low: Shape, extent: Shape, other: Shape, other_extent: Shape) -> bool:
+    """Return whether two rectangles, each given by its corner and its extents, share an element."""
+    return all(
+        a < b + n and b < a + m for a, m, b, n in zip(low, extent, other, other_extent, strict=True)
+    )

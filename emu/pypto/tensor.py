@@ -515,6 +515,8 @@ def _submit_with_dependencies(op: LocalOp) -> None:
     elif graph.batch and graph.batch[-1] is op:
         for out in outputs:
             out.buffer.batch = graph.batch_number
+        if any(t.buffer.size >= operations.LEAST_ELEMENTS for t in (*reads, *outputs)):
+            graph.batch_is_large = True
         if operation.may_fail:
             graph.flush()
 

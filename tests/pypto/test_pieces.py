@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+import sys
 
 import numpy as np
 import pytest
@@ -12,7 +14,12 @@ from hypothesis import strategies as st
 import emu
 from emu import pypto
 from emu.pypto import distributed as dist
-from emu.pypto.pieces import MOST_PIECES, blocks_of, overlap
+from emu.pypto import operation
+from emu.pypto.pieces import MOST_PIECES, blocks_of
+from emu.pypto.symbolic import overlaps
+from emu.pypto.waits import TileWait
+
+TENSOR = sys.modules["emu.pypto.tensor"]  # as an attribute of the package, the name is a function
 
 shapes = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 9)), min_size=1, max_size=3)
 
@@ -35,8 +42,8 @@ def test_pieces_divide_a_rectangle_into_whole_tiles(axes: list[tuple[int, int]])
 
 
 def test_rectangles_overlap_where_they_share_an_element() -> None:
-    assert overlap((0, 0), (4, 4), (3, 3), (1, 1))
-    assert not overlap((0, 0), (4, 4), (4, 0), (2, 4))
+    assert overlaps((0, 0), (4, 4), (3, 3), (1, 1))
+    assert not overlaps((0, 0), (4, 4), (4, 0), (2, 4))
 
 
 ROWS, COLUMNS, TILES = 4, 24, 3
@@ -86,3 +93,154 @@ def _systolic(columns: int, schedule: str) -> None:
 @pytest.mark.parametrize("columns", [COLUMNS, 7], ids=["rows", "tiles of two axes"])
 def test_tiles_that_wait_for_answers_to_other_tiles(columns: int, schedule: str) -> None:
     emu.launch(_systolic, 2, args=(columns, schedule), timeout=60)
+
+
+# --- random programs --------------------------------------------------------------------------------
+
+
+class Exchange:
+    """A random kernel: a wait whose tiles come in a random order, a get, ops, a put, and all of that once more."""
+
+    def __init__(self, seed: int, is_exact: bool) -> None:
+        self.seed, self.is_exact = seed, is_exact
+        rng = random.Random(seed)
+        self.shape = [rng.randrange(1, 13), rng.randrange(1, 20)]
+        self.tile = [rng.randrange(1, 1 + n) for n in self.shape]
+        numbers = np.random.default_rng(seed)
+        self.values = numbers.standard_normal((2, *self.shape)).astype(np.float32)
+
+    def run(self, backend: str, schedule: str, seed: int) -> list[np.ndarray]:
+        """Return what the program computes and what it stores."""
+        rng = random.Random(self.seed)
+        out, row = (np.zeros(self.shape, np.float32) for _ in range(2))
+        kernel = pypto.frontend.jit(schedule=schedule, seed=seed)(self.kernel)
+        with pypto.set_options(backend=backend):
+            stored = kernel(self.values[0], self.values[1], out, row, rng)
+        return [out, row, *stored]
+
+    def kernel(self, x, y, out, row, rng) -> list[np.ndarray]:
+        pypto.set_vec_tile_shapes(*self.tile)
+        first, second = (
+            dist.create_shmem_tensor("one", 1, pypto.DT_FP32, self.shape) for _ in range(2)
+        )
+        # All signals are there; the waits see them one by one, see ``unsteady``.
+        dist.shmem_signal(first, 0, 1, target_pe=0, pred=[dist.shmem_put(x, [0, 0], first, 0)])
+        begin = dist.shmem_wait_until(first, 0, 1)
+        values = [self.get(rng, first, begin), y]
+        for _ in range(rng.randrange(1, 7)):
+            values.append(self.op(rng, values))
+        result = next(v for v in reversed(values) if v.shape == tuple(self.shape))
+        stored = dist.shmem_put(result, [0, 0], second, 0)
+        dist.shmem_signal(second, 0, 1, target_pe=0, pred=[stored])
+        again = dist.shmem_wait_until(second, 0, 1)
+        values.append(self.get(rng, second, again))
+        for _ in range(rng.randrange(1, 7)):
+            values.append(self.op(rng, values))
+            if rng.random() < 0.4:
+                self.assign(rng, row, rng.choice(values))
+        for value in values[-3:]:
+            self.assign(rng, out, value)
+        pypto.synchronize()
+        return [dist.shmem_get(data, 0).numpy() for data in (first, second)]
+
+    def get(self, rng, data, arrived):
+        """Fetch all, or a part into a tensor of zeros."""
+        if rng.random() < 0.6:
+            return dist.shmem_get(data, 0, pred=[arrived])
+        low, extent = self.rectangle(rng)
+        whole = pypto.full(self.shape, 0.5, pypto.DT_FP32)
+        whole[low[0] :, low[1] :] = dist.shmem_get(data, 0, extent, low, pred=[arrived])
+        return whole
+
+    def rectangle(self, rng) -> tuple[list[int], list[int]]:
+        low = [rng.randrange(n) for n in self.shape]
+        return low, [rng.randrange(1, n - a + 1) for n, a in zip(self.shape, low, strict=True)]
+
+    def assign(self, rng, target, value) -> None:
+        if value.shape == tuple(self.shape):
+            low, extent = self.rectangle(rng)
+            target[low[0] :, low[1] :] = pypto.view(value, extent, low)
+
+    def op(self, rng, values):
+        a, b = rng.choice(values), rng.choice(values[-2:])
+        names = ["add", "sub", "mul", "maximum", "amax", "column", "transpose", "view", "valid"]
+        name = rng.choice(names if self.is_exact else [*names, "exp", "sum", "softmax"])
+        if name == "amax":
+            return pypto.amax(a, rng.randrange(2), True) + b
+        if name == "sum":
+            return pypto.sum(a, rng.randrange(2), True) + b
+        if name == "column":
+            return pypto.view(a, [self.shape[0], 1], [0, rng.randrange(self.shape[1])]) * b
+        if name == "transpose":
+            return pypto.transpose(pypto.transpose(a, 0, 1) + 1.0, 0, 1)
+        if name == "view":
+            low, extent = self.rectangle(rng)
+            part = pypto.view(a, extent, low) * 2.0
+            self.assign(rng, a if a is not values[1] else b, b)
+            return pypto.amax(pypto.amax(part, 0, True), 1, True) + b
+        if name == "valid":
+            low, extent = self.rectangle(rng)
+            part = pypto.view(a, self.shape, low, valid_shape=extent)
+            return part + b
+        if name == "exp":
+            return pypto.exp(pypto.minimum(a, 3.0))
+        if name == "softmax":
+            return pypto.softmax(pypto.minimum(a, 3.0)) - b
+        return getattr(pypto, name)(a, b)
+
+
+def unsteady(rng: random.Random) -> None:
+    """Let each look at the slots of a wait miss most of what has come."""
+    look = TileWait.poll
+
+    def poll(self: TileWait) -> bool:
+        left, self.left = self.left, []
+        hidden = [slot for slot in left if rng.random() < 0.7]
+        self.left = [slot for slot in left if slot not in hidden]
+        look(self)
+        self.left = sorted([*self.left, *hidden])
+        return not self.left
+
+    TileWait.poll = poll  # type: ignore[method-assign]
+
+
+def compare(seeds: range, least: int) -> int:
+    """Run programs divided and whole, by both backends; return how many were divided."""
+    operation.LEAST_ELEMENTS = least
+    rng, divided = random.Random(seeds[0]), 0
+    unsteady(rng)
+    divide = TENSOR.submit_divided
+
+    def count(*args):
+        nonlocal divided
+        is_divided = divide(*args)
+        divided += is_divided
+        return is_divided
+
+    TENSOR.submit_divided = count
+    for seed in seeds:
+        exact = bool(seed % 2)
+        program = Exchange(seed, exact)
+        found = {
+            (backend, schedule): program.run(backend, schedule, seed)
+            for backend in ("native", "reference")
+            for schedule in ("random", "program")
+        }
+        for (backend, schedule), values in found.items():
+            wanted = found["reference" if exact else backend, "random"]
+            for x, y in zip(values, wanted, strict=True):
+                text = f"seed {seed}, {backend}, {schedule}"
+                np.testing.assert_array_equal(x + 0.0, y + 0.0, err_msg=text)
+    return divided
+
+
+@pytest.mark.parametrize("least", [1, 60])
+def test_random_programs_compute_the_same_tile_by_tile(least):
+    assert emu.launch(compare, 1, args=(range(10), least))[0] > 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", range(4))
+def test_many_random_programs_compute_the_same_tile_by_tile(share):
+    begin = 1000 * (share + 1)
+    assert emu.launch(compare, 1, args=(range(begin, begin + 60), 60 * (share % 2)))[0] > 20
