@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-import numpy as np
-
 from emu.kernels.core import environment
 from emu.kernels.core.messages import shown
 from emu.pypto import local
@@ -56,11 +54,10 @@ def run_ops(ops: list[LocalOp], is_large: bool = True) -> None:
 
     last = ops.pop() if ops[-1][0].may_fail else None
     if ops:
-        if not is_large or _is_aliased(ops):
-            local.run_ops(ops)
+        if is_large:
+            run_batch(ops)
         else:
-            with np.errstate(all="ignore"):
-                run_batch(ops)
+            local.run_ops(ops)
     if last is not None:
         local.run_ops([last])
 
@@ -72,26 +69,9 @@ def run_pieces(ops: list[LocalOp], is_large: bool) -> None:
         ops: The ops, on one piece of each operand.
         is_large: Whether the whole ops have :data:`emu.pypto.operation.LEAST_ELEMENTS` elements or more.
     """
-    if backend_in_force() == "reference" or not is_large or _is_aliased(ops):
+    if backend_in_force() == "reference" or not is_large:
         local.run_ops(ops)
         return
     from emu.pypto.native.plan import run_batch
 
-    with np.errstate(all="ignore"):
-        run_batch(ops, least=1)
-
-
-def _is_aliased(ops: list[LocalOp]) -> bool:
-    """Return whether ops write arrays of the program that share memory with others: kernels tell buffers apart by identity."""
-    foreign = {
-        t.buffer
-        for op in ops
-        for t in op[1]
-        if not isinstance(t, np.generic) and t.buffer.is_foreign
-    }
-    written = {t.buffer for op in ops for t in op[2] if t.buffer.is_foreign}
-    return any(
-        one is not other and np.may_share_memory(one.array, other.array)
-        for one in written
-        for other in foreign | written
-    )
+    run_batch(ops, least=1)

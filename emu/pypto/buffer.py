@@ -23,9 +23,10 @@ class Buffer:
         batch: Number of the batch whose ops write to it, see ``Graph.batch``.
         pending: Nodes, with the rectangles that they touch and whether they write.
         is_foreign: Whether the memory is the program's, which may share it with another buffer.
+        call: Number of the kernel call whose arguments it is one of: these share no memory. 0: it may share some.
     """
 
-    __slots__ = ("batch", "dtype", "is_foreign", "memory", "pending", "shape", "size")
+    __slots__ = ("batch", "call", "dtype", "is_foreign", "memory", "pending", "shape", "size")
 
     def __init__(
         self, shape: Shape, dtype: npt.DTypeLike, size: int, memory: Array | None = None
@@ -36,6 +37,7 @@ class Buffer:
         self.size = size
         self.is_foreign = memory is not None
         self.batch = -1
+        self.call = 0
         self.pending: list[tuple[Node, Shape, Shape, bool]] = []
 
     @property

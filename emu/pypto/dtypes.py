@@ -65,6 +65,11 @@ SHMEM_DTYPES = frozenset({DT_INT32, DT_FP16, DT_FP32, DT_BF16})
 _BY_NUMPY = {dtype.value: dtype for dtype in DataType}
 
 
+def data_type_of(array: Array) -> DataType | None:
+    """Return the data type of an array's elements; None if there is none."""
+    return _BY_NUMPY.get(array.dtype)
+
+
 def as_dtype(dtype: object, argument: str = "dtype") -> DataType:
     """Return ``dtype`` as a :class:`DataType`; NumPy dtypes are accepted too.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from emu.kernels.core.messages import shown
 from emu.pypto.buffer import Buffer
 from emu.pypto.context import CONTEXT, Schedule, check_schedule, new_scope
-from emu.pypto.dtypes import Array
+from emu.pypto.dtypes import Array, DataType, data_type_of
 from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning
 from emu.pypto.foreign import as_array, is_foreign
 from emu.pypto.spec import TensorSpec, specs_of
@@ -21,6 +21,8 @@ from emu.pypto.symbolic import SymbolicScalar, as_flag, as_int, as_shape
 from emu.pypto.tensor import Tensor, wrap
 
 __all__ = ["Kernel", "cond", "jit", "loop", "options"]
+
+_PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -65,6 +67,11 @@ class Kernel:
         functools.update_wrapper(self, function)
         self._function = function
         self._signature = inspect.signature(function)
+        parameters = self._signature.parameters.values()
+        are_plain = all(each.kind in _PLAIN for each in parameters)
+        self._names = tuple(self._signature.parameters)
+        # Number of arguments that, given by place, need not be bound.
+        self._count = len(self._names) if are_plain else -1
         self._scope = functools.partial(new_scope, schedule, seed, allow_mixed_add)
         self._specs: dict[str, TensorSpec] | None = None
 
@@ -75,29 +82,45 @@ class Kernel:
         if self._specs is None:
             # Not at decoration: annotations may name what is defined further down.
             self._specs = specs_of(self._function)
-        bound = self._signature.bind(*args, **kwargs)
         importer = _Importer()
+        if kwargs or len(args) != self._count:
+            args, kwargs = self._bind(importer, args, kwargs)
+        else:
+            args = tuple(map(importer.take, args, self._names))
+            if self._specs:
+                self._check(dict(zip(self._names, args, strict=True)))
+        before = CONTEXT.graph.enter(self._scope(is_kernel=True))
+        failed = True
+        CONTEXT.kernel_depth += 1
+        try:
+            result = self._function(*args, **kwargs)
+            failed = False
+        finally:
+            CONTEXT.kernel_depth -= 1
+            CONTEXT.graph.leave(before, failed=failed)
+        return result
+
+    def _bind(
+        self, importer: _Importer, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of a call with arrays as tensors."""
+        bound = self._signature.bind(*args, **kwargs)
         for name, value in bound.arguments.items():
             kind = self._signature.parameters[name].kind
             if kind is inspect.Parameter.VAR_KEYWORD:
                 bound.arguments[name] = {k: importer.take(v, k) for k, v in value.items()}
             else:
                 bound.arguments[name] = importer.take(value, name)
-        for name, spec in self._specs.items():
-            if name in bound.arguments:
+        self._check(bound.arguments)
+        return bound.args, bound.kwargs
+
+    def _check(self, arguments: Mapping[str, object]) -> None:
+        """Check arguments against the annotations."""
+        for name, spec in (self._specs or {}).items():
+            if name in arguments:
                 _check_argument(
-                    spec, bound.arguments[name], f"argument {name} of {self._function.__name__}"
+                    spec, arguments[name], f"argument {name} of {self._function.__name__}"
                 )
-        before = CONTEXT.graph.enter(self._scope(is_kernel=True))
-        failed = True
-        CONTEXT.kernel_depth += 1
-        try:
-            result = self._function(*bound.args, **bound.kwargs)
-            failed = False
-        finally:
-            CONTEXT.kernel_depth -= 1
-            CONTEXT.graph.leave(before, failed=failed)
-        return result
 
     def __get__(self, instance: object, owner: object = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -112,10 +135,18 @@ def _check_argument(spec: TensorSpec, value: object, argument: str) -> None:
 class _Importer:
     """Import of one call's arrays as tensors; the same memory twice is one buffer."""
 
+    _calls = 0
+
     def __init__(self) -> None:
         self._seen: list[tuple[str, Array, Buffer]] = []
+        _Importer._calls += 1
+        self._call = _Importer._calls
 
     def take(self, value: object, argument: str) -> object:
+        if type(value) is np.ndarray:
+            dtype = data_type_of(value)
+            if dtype is not None:
+                return self._import(value, argument, dtype)
         if is_foreign(value):
             return self._import(as_array(value, f"argument {argument}"), argument)
         if isinstance(value, list | tuple) and any(is_foreign(item) for item in value):
@@ -123,10 +154,14 @@ class _Importer:
             return items if isinstance(value, list) else tuple(items)
         return value
 
-    def _import(self, array: Array, argument: str) -> Tensor:
-        t = wrap(array, None, argument)
+    def _import(self, array: Array, argument: str, dtype: DataType | None = None) -> Tensor:
+        t = wrap(array, dtype, argument)
+        t.buffer.call = self._call
         for name, other, buffer in self._seen:
+            if not np.may_share_memory(array, other):
+                continue
             if not _overlap(array, other):
+                t.buffer.call = 0  # whoever looks at bounds only cannot tell them apart
                 continue
             if _place(array) != _place(other):
                 raise KernelError(
@@ -145,8 +180,7 @@ def _place(array: Array) -> tuple[object, ...]:
 
 
 def _overlap(a: Array, b: Array) -> bool:
-    if not np.may_share_memory(a, b):
-        return False
+    """Return whether two arrays share elements, if their bounds overlap."""
     try:
         return bool(np.shares_memory(a, b, max_work=10_000))  # type: ignore[arg-type]  # NumPy takes any positive bound
     except np.exceptions.TooHardError:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -85,14 +85,14 @@ class Store:
 Key: TypeAlias = tuple[Hashable, ...]
 
 
-def _references(objects: Mapping[object, int]) -> list[int]:
-    """Return how many references to each object there are besides those that are counted."""
+def _references(objects: dict[Any, Any], counted: list[int]) -> list[int]:
+    """Return how many references to each key there are besides those that are counted."""
     count = sys.getrefcount
-    return [count(each) - counted for each, counted in objects.items()]
+    return [count(each) - known for each, known in zip(objects, counted, strict=True)]
 
 
-_OWN = min(_references({object(): 0, object(): 0, object(): 0}))
-"""What :func:`_references` finds for objects that nothing holds besides the mapping: versions of Python differ."""
+_OWN = min(_references({object(): 0, object(): 0, object(): 0}, [0, 0, 0]))
+"""What :func:`_references` finds for objects that only a dictionary holds: versions of Python differ."""
 
 
 class Batch:
@@ -103,9 +103,10 @@ class Batch:
         buffers: The buffers that they touch.
         numbers: The numbers that they take.
         key: Equal for batches that one plan computes.
+        is_mixed: Whether arrays of the program among the buffers may share memory.
     """
 
-    __slots__ = ("buffers", "key", "needed", "numbers", "ops")
+    __slots__ = ("buffers", "is_mixed", "key", "needed", "numbers", "ops")
 
     def __init__(self, ops: list[LocalOp]) -> None:
         self.ops = ops
@@ -114,6 +115,7 @@ class Batch:
         uses: list[int] = []
         buffers: dict[Buffer, int] = {}
         held: list[int] = []
+        calls: list[int] = []
         key: list[Hashable] = []
         for operation, inputs, outputs, attributes in ops:
             key.append(operation)
@@ -126,24 +128,24 @@ class Batch:
                 if number is None:
                     known[x] = number = len(uses)
                     uses.append(0)
-                    _describe(x, buffers, held, key)
+                    _describe(x, buffers, held, calls, key)
                 uses[number] += 1
                 key.append(number)
             key.append(attributes)
         x = None  # type: ignore[assignment]  # it would count as a reference
-        self.needed = [buffer.memory is not None for buffer in buffers]
-        # ``known`` and ``buffers`` hold each object once more.
-        for rectangle, count in zip(
-            known, _references(dict(zip(known, uses, strict=True))), strict=True
-        ):
-            if count > _OWN + 1:
-                self.needed[buffers[rectangle.buffer]] = True
-        for number, count in enumerate(_references(dict(zip(buffers, held, strict=True)))):
-            if count > _OWN + 1:
-                self.needed[number] = True
-        key.append(tuple(self.needed))
+        self.needed = needed = [buffer.memory is not None for buffer in buffers]
+        if False in needed:
+            for rectangle, count in zip(known, _references(known, uses), strict=True):
+                if count > _OWN:
+                    needed[buffers[rectangle.buffer]] = True
+            rectangle = None  # type: ignore[assignment]
+            for number, count in enumerate(_references(buffers, held)):
+                if count > _OWN:
+                    needed[number] = True
+        key.append(tuple(needed))
         self.buffers = list(buffers)
         self.key: Key = tuple(key)
+        self.is_mixed = len(calls) > 1 and (not min(calls) or min(calls) < max(calls))
 
     def steps(self) -> list[Step]:
         """Return the ops as data."""
@@ -184,7 +186,11 @@ def _store(buffer: Buffer, is_needed: bool) -> Store:
 
 
 def _describe(
-    t: Rectangle, buffers: dict[Buffer, int], held: list[int], key: list[Hashable]
+    t: Rectangle,
+    buffers: dict[Buffer, int],
+    held: list[int],
+    calls: list[int],
+    key: list[Hashable],
 ) -> None:
     """Append to a key what a tensor is that the batch has not touched before."""
     buffer = t.buffer
@@ -197,5 +203,7 @@ def _describe(
             key += (buffer.dtype, buffer.shape)  # type: ignore[arg-type]  # a dtype is hashable
         else:
             key.append((memory.dtype, memory.strides, memory.flags.aligned))
+            if buffer.is_foreign:
+                calls.append(buffer.call)
     held[number] += 1
     key += (number, t.low, t.valid_shape, t.shape)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from emu.pypto.buffer import Buffer
-from emu.pypto.local import run_reference
+from emu.pypto.local import run_ops, run_reference
+from emu.pypto.native.addresses import address_of
 from emu.pypto.native.batch import Batch, Key, Spot, Step
 from emu.pypto.native.grouping import Group, find_groups
 from emu.pypto.native.writer import Pointer, Written, write
@@ -39,6 +40,9 @@ def run_batch(ops: list[LocalOp], least: int | None = None) -> None:
         least: Elements from which on an op is compiled. Default: :data:`emu.pypto.operation.LEAST_ELEMENTS`.
     """
     batch = Batch(ops)
+    if batch.is_mixed and _is_aliased(ops):
+        run_ops(ops)
+        return
     key: Key | tuple[Key, int] = batch.key if least is None else (batch.key, least)
     plan = _plans.get(key)
     if plan is None:
@@ -46,6 +50,22 @@ def run_batch(ops: list[LocalOp], least: int | None = None) -> None:
             _plans.clear()
         plan = _plans[key] = Plan(batch, least)
     plan.run(batch)
+
+
+def _is_aliased(ops: list[LocalOp]) -> bool:
+    """Return whether ops write arrays of the program that share memory with others: kernels tell buffers apart by identity."""
+    foreign = {
+        t.buffer
+        for op in ops
+        for t in op[1]
+        if not isinstance(t, np.generic) and t.buffer.is_foreign
+    }
+    written = {t.buffer for op in ops for t in op[2] if t.buffer.is_foreign}
+    return any(
+        one is not other and np.may_share_memory(one.array, other.array)
+        for one in written
+        for other in foreign | written
+    )
 
 
 class Plan:
@@ -58,7 +78,7 @@ class Plan:
         # Numbers lie eight bytes apart; kernels get their addresses.
         self._numbers = np.zeros(max(len(numbers), 1), np.int64)
         self._views = [self._numbers[n : n + 1].view(dtype)[:1] for n, dtype in enumerate(numbers)]
-        base = self._numbers.__array_interface__["data"][0]
+        base = address_of(self._numbers)
         self._actions: list[tuple[int | _Launch, tuple[int, ...]]] = []
         last = {n: place for place, group in enumerate(groups) for n in _touched(group, steps)}
         for place, group in enumerate(groups):
@@ -82,7 +102,8 @@ class Plan:
         buffers = batch.buffers
         for action, unneeded in self._actions:
             if isinstance(action, int):
-                run_reference(batch.ops[action])
+                with np.errstate(all="ignore"):
+                    run_reference(batch.ops[action])
                 # Its results go when they have been read for the last time.
                 batch.ops[action] = None  # type: ignore[call-overload]  # it is not looked at again
             else:
@@ -106,7 +127,7 @@ class _Launch:
     def run(self, buffers: Sequence[Buffer]) -> None:
         """Launch, with the addresses that buffers have now."""
         values = [
-            offset if number < 0 else buffers[number].array.__array_interface__["data"][0] + offset
+            offset if number < 0 else address_of(buffers[number].array) + offset
             for number, offset in self._pointers
         ]
         x, y, z = self._grid
