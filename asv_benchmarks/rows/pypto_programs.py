@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rows.measure import Bench, Goal, Outcome, Settings, against, duel
+from rows.measure import Bench, Goal, Outcome, Settings, duel
 from rows.team import TeamError
 
 PROGRAMS = {
@@ -83,12 +83,27 @@ _NUMPY: dict[str, Callable[..., Callable[[], Any]]] = {
 }
 
 
-def _beside_gloo(program: str, pes: int, half: int, settings: Settings) -> Outcome:
+KINDS = {"fp32": (0, 0), "bf16": (1, 0), "bf16 native": (1, 1)}
+"""Operands by name: whether they are of 16 bits, and whether ours are multiplied with ``precision="native"``, as torch's are."""
+
+
+def _beside_gloo(program: str, pes: int, kind: str, settings: Settings) -> Outcome:
+    half, native = KINDS[kind]
     sizes = {**PROGRAMS[program], "half": half}
-    return against(settings, "gloo", pes, f"pypto_{program}", program, **sizes)
+    ours = settings.teams("emu", pes)
+
+    def our_clock(calls: int) -> float:
+        return ours.seconds(f"pypto_{program}", calls, native=native, **sizes)
+
+    try:
+        theirs = settings.teams("gloo", pes)
+    except TeamError as error:
+        return duel(settings, our_clock, None, str(error))
+    return duel(settings, our_clock, lambda calls: theirs.seconds(program, calls, **sizes))
 
 
-def _beside_numpy(program: str, pes: int, half: int, settings: Settings) -> Outcome:
+def _beside_numpy(program: str, pes: int, kind: str, settings: Settings) -> Outcome:
+    half, native = KINDS[kind]
     sizes = {**PROGRAMS[program], "half": half}
     try:
         team = settings.teams("emu", pes)
@@ -102,19 +117,23 @@ def _beside_numpy(program: str, pes: int, half: int, settings: Settings) -> Outc
             step()
         return time.perf_counter() - start
 
-    return duel(settings, lambda calls: team.seconds(f"pypto_{program}", calls, **sizes), clock)
+    return duel(
+        settings,
+        lambda calls: team.seconds(f"pypto_{program}", calls, native=native, **sizes),
+        clock,
+    )
 
 
 ROWS = [
     Bench(
-        f"pypto/{program} {'bf16' if half else 'fp32'}, {pes} PEs",
+        f"pypto/{program} {kind}, {pes} PEs",
         peer,
         "ms",
         Goal(goal),
-        functools.partial(measure, program, pes, half),
+        functools.partial(measure, program, pes, kind),
     )
     for program in PROGRAMS
-    for half in (0, 1)
+    for kind in KINDS
     for pes in (2, 8)
     for peer, goal, measure in (
         ("NumPy, one process", 0.9, _beside_numpy),

@@ -66,24 +66,28 @@ def _moe(tokens: int, hidden: int, half: int) -> Step:
     return functools.partial(programs.moe_dispatch_combine, x, experts, gates, weight, out, pes)
 
 
-def _run(step: Step, calls: int) -> Span:
+def _run(make: Callable[..., Step], calls: int, sizes: dict[str, int]) -> Span:
+    from emu import pypto
+
+    step = make(**{name: size for name, size in sizes.items() if name != "native"})
     emu.world().barrier()
-    return timed(step, calls)
+    with pypto.set_options(precision="native" if sizes.get("native") else "exact"):
+        return timed(step, calls)
 
 
 def pypto_allgather_matmul(calls: int, **sizes: int) -> Span:
     """Gather rows and multiply."""
-    return _run(_allgather_matmul(**sizes), calls)
+    return _run(_allgather_matmul, calls, sizes)
 
 
 def pypto_matmul_allreduce_rmsnorm(calls: int, **sizes: int) -> Span:
     """Multiply, sum, add, normalise."""
-    return _run(_matmul_allreduce_rmsnorm(**sizes), calls)
+    return _run(_matmul_allreduce_rmsnorm, calls, sizes)
 
 
 def pypto_moe(calls: int, **sizes: int) -> Span:
     """Dispatch, multiply, combine."""
-    return _run(_moe(**sizes), calls)
+    return _run(_moe, calls, sizes)
 
 
 TASKS = {

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from emu.comm.world.group import Group
 
 Schedule = Literal["program", "random"]
+Precision = Literal["exact", "native"]
 
 
 @dataclass(slots=True)
@@ -34,11 +35,13 @@ class Settings:
         schedule: Order of ops that nothing orders.
         seed: Seed of a random schedule.
         allow_mixed_add: Whether FP16 and BF16 may be added into FP32 memory.
+        precision: Of matrix products.
     """
 
     schedule: Schedule = "program"
     seed: int = 0
     allow_mixed_add: bool = False
+    precision: Precision = "exact"
 
 
 class Context:
@@ -144,7 +147,21 @@ def set_schedule(schedule: Schedule, seed: int = 0) -> Restore:
     return Restore(lambda: apply(*before))
 
 
-def set_options(*, allow_mixed_add: bool | None = None, backend: Backend | None = None) -> Restore:
+def check_precision(precision: object) -> Precision:
+    """Return the precision of products if it is one, else raise an error."""
+    if precision == "exact":
+        return "exact"
+    if precision == "native":
+        return "native"
+    raise ArgumentError(f"precision must be 'exact' or 'native', but got {shown(precision)}")
+
+
+def set_options(
+    *,
+    allow_mixed_add: bool | None = None,
+    backend: Backend | None = None,
+    precision: Precision | None = None,
+) -> Restore:
     """Set options of the emulator; what is None stays.
 
     Args:
@@ -152,6 +169,9 @@ def set_options(*, allow_mixed_add: bool | None = None, backend: Backend | None 
             before it is added. At the start of a program: False, where a store needs equal data types.
         backend: Who computes local ops. ``"native"``: compiled kernels, several ops in one where they fit. ``"reference"``:
             NumPy, op by op, which defines what they mean. At the start of a program: ``EMU_PYPTO_BACKEND``, else native.
+        precision: Of the matrix products that follow. ``"exact"``: each sum is a chain of fused multiply-adds in FP32, the same
+            on every CPU. ``"native"``: BF16 is multiplied by the CPU's own instruction where it has one, in other bits, as
+            :func:`emu.kernels.matmul` says. At the start of a program: exact.
 
     Returns:
         A context manager that restores the options before; it may be ignored.
@@ -161,13 +181,16 @@ def set_options(*, allow_mixed_add: bool | None = None, backend: Backend | None 
     """
     graph, settings = CONTEXT.graph, CONTEXT.settings
     scope = graph.scope
-    before = (settings.allow_mixed_add, scope.allow_mixed_add, Chosen.name)
+    before = (settings.allow_mixed_add, scope.allow_mixed_add, Chosen.name, settings.precision)
     mixed = None if allow_mixed_add is None else as_flag(allow_mixed_add, "allow_mixed_add")
     name = None if backend is None else check_backend(backend)
+    products = settings.precision if precision is None else check_precision(precision)
 
     def undo() -> None:
         graph.flush()
-        settings.allow_mixed_add, scope.allow_mixed_add, Chosen.name = before
+        settings.allow_mixed_add, scope.allow_mixed_add, Chosen.name, settings.precision = before
+
+    settings.precision = products
 
     if mixed is not None:
         settings.allow_mixed_add = scope.allow_mixed_add = mixed

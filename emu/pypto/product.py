@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from emu.kernels import matmul as kernel
+from emu.pypto.context import CONTEXT, Precision, check_precision
 from emu.pypto.dtypes import (
     DT_BF16,
     DT_BOOL,
@@ -35,6 +36,7 @@ def matmul(
     b_trans: bool = False,
     bias: Tensor | None = None,
     accumulate: Tensor | None = None,
+    precision: Precision | None = None,
 ) -> Tensor:
     """Return the matrix product over the last two axes; axes before them broadcast.
 
@@ -47,13 +49,15 @@ def matmul(
         bias: [n] or [1, n], of the result's data type or DT_FP32: is added to each row before the result is rounded.
         accumulate: A tensor of the result's shape and data type: the product is added to it in place, in FP32
             and rounded once, and it is returned.
+        precision: ``"exact"``, or ``"native"``: BF16 by the CPU's own instruction where there is one. Default: that of
+            :func:`pypto.set_options`.
 
     It accumulates in FP32 and then casts once. Integers, too, are exact only while sums stay within
     2^24. Elements that are not valid count as 0; the result is valid in
     the valid rows of ``a`` and columns of ``b``, and where ``accumulate`` is.
 
     Raises:
-        ArgumentError: If ranks or extents do not fit.
+        ArgumentError: If ranks or extents do not fit, or there is no such precision.
         DTypeError: If the data types differ, or are DT_BOOL.
     """
     check_tensor(a, "a")
@@ -64,12 +68,14 @@ def matmul(
         )
     a_trans, b_trans = as_flag(a_trans, "a_trans"), as_flag(b_trans, "b_trans")
     shape, valid = _result(a, b, a_trans, b_trans)
+    chosen = CONTEXT.settings.precision if precision is None else check_precision(precision)
+    attributes = (a_trans, b_trans, chosen)
     dtype = a.dtype if accumulate is None else check_tensor(accumulate, "accumulate").dtype
     if out_dtype is not None:
         dtype = as_dtype(out_dtype, "out_dtype")
     if bias is None and accumulate is None:
         out = new_tensor(shape, dtype, valid)
-        submit(MATMUL, (a, b), (out,), (a_trans, b_trans))
+        submit(MATMUL, (a, b), (out,), attributes)
         return out
     added = [_check_bias(bias, shape[-1], dtype)] if bias is not None else []
     if accumulate is None:
@@ -77,7 +83,7 @@ def matmul(
     else:
         out = _check_accumulate(accumulate, shape, dtype)
         added.append(out)
-    submit(MATMUL_ADD, (a, b, *added), (out,), (a_trans, b_trans))
+    submit(MATMUL_ADD, (a, b, *added), (out,), attributes)
     return out
 
 
@@ -132,22 +138,24 @@ def _last(shape: Shape, swapped: bool) -> tuple[int, int]:
 
 
 def _multiply(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:
-    a_trans, b_trans = attributes
+    a_trans, b_trans, precision = attributes
     (out,) = outputs
     m, n = out.shape[-2:]
     left = _matrix(inputs[0], bool(a_trans))[..., :m, :]
     right = _matrix(inputs[1], bool(b_trans))[..., :n]
     if out.dtype in _ROUNDED_BY_KERNEL:
-        kernel.matmul(left, right, out=out)
+        kernel.matmul(left, right, out=out, precision=precision)
     else:
-        out[...] = convert(kernel.matmul(left, right, dtype=FP32), as_dtype(out.dtype))
+        out[...] = convert(
+            kernel.matmul(left, right, dtype=FP32, precision=precision), as_dtype(out.dtype)
+        )
 
 
 def _multiply_and_add(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:
-    a_trans, b_trans = attributes
+    a_trans, b_trans, precision = attributes
     (out,) = outputs
     left, right = _matrix(inputs[0], bool(a_trans)), _matrix(inputs[1], bool(b_trans))
-    total = np.array(kernel.matmul(left, right, dtype=FP32))
+    total = np.array(kernel.matmul(left, right, dtype=FP32, precision=precision))
     for term in inputs[2:]:
         total += np.asarray(term).astype(FP32)
     part = total[tuple(slice(n) for n in out.shape)]

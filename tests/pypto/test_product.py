@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from pypto_ops import few, ragged, same, seeds, values, zero_outside
 
 import emu.pypto as p
+from emu import kernels
 
 
 @few
@@ -63,3 +65,39 @@ def test_matmul_of_ragged():
         p.matmul(ragged(), ragged(), a_trans=True),
         zero_outside(-2).T @ zero_outside(-2),
     )
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16, np.float32])
+def test_a_product_has_the_bits_of_its_precision(dtype):
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((70, 200), (200, 50)))
+    exact, native = (kernels.matmul(a, b, precision=precision) for precision in ("exact", "native"))
+    x, y = p.from_numpy(a), p.from_numpy(b)
+    same(p.matmul(x, y), exact)
+    same(p.matmul(x, y, precision="native"), native)
+    bias = np.zeros((1, 50), dtype)
+    same(p.matmul(x, y, bias=p.from_numpy(bias), precision="native"), native)
+
+    @p.frontend.jit
+    def kernel(x, y, out):
+        # What was set when the program asked for the product, not when it is computed.
+        with p.set_options(precision="native"):
+            product = p.matmul(x, y)
+        out[:, :] = product
+
+    out = np.zeros((70, 50), dtype)
+    kernel(a, b, out)
+    np.testing.assert_array_equal(out, native)
+    same(p.matmul(x, y), exact)
+    with p.set_options(precision="native"):
+        same(p.matmul(x, y), native)
+        same(p.matmul(x, y, precision="exact"), exact)
+
+
+@pytest.mark.parametrize("precision", ["fast", "", 1, ["native"]])
+def test_there_are_two_precisions(precision):
+    a = p.zeros([2, 2])
+    with pytest.raises(p.ArgumentError, match="precision must be 'exact' or 'native', but got"):
+        p.matmul(a, a, precision=precision)
+    with pytest.raises(p.ArgumentError, match="precision must be 'exact' or 'native', but got"):
+        p.set_options(precision=precision)

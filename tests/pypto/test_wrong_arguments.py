@@ -314,7 +314,7 @@ def _add_elementwise(add: Any, kit: Kit) -> None:
         also={"a": ("operand 0", "where:"), "b": ("operand 1", "where:"), "condition": ("where:",)},
     )  # fmt: skip
     add(
-        "matmul", p.matmul, a=lambda: x((4, 8)), b=lambda: x((8, 2)), out_dtype=p.DT_FP16, a_trans=False, b_trans=False,
+        "matmul", p.matmul, a=lambda: x((4, 8)), b=lambda: x((8, 2)), out_dtype=p.DT_FP16, a_trans=False, b_trans=False, precision="exact",
         bias=lambda: x((2,)), accumulate=lambda: x((4, 2), p.DT_FP16),
         also={
             **dict.fromkeys(("a_trans", "b_trans"), ("k,",)),
@@ -462,7 +462,7 @@ def _add_language(add: Any, kit: Kit) -> None:
     add("get_vec_tile_shapes", p.get_vec_tile_shapes)
     add("get_cube_tile_shapes", p.get_cube_tile_shapes)
     add("set_schedule", p.set_schedule, schedule="random", seed=3)
-    add("set_options", p.set_options, allow_mixed_add=True)
+    add("set_options", p.set_options, allow_mixed_add=True, precision="native")
     add("synchronize", p.synchronize)
     add("cond", p.cond, condition=True)
     bound = dict.fromkeys(("start", "stop", "step"), ("of loop",))
