@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from emu.kernels.core.messages import shown
 from emu.pypto.backend import Backend, Chosen, check_backend
@@ -149,10 +149,9 @@ def set_schedule(schedule: Schedule, seed: int = 0) -> Restore:
 
 def check_precision(precision: object) -> Precision:
     """Return the precision of products if it is one, else raise an error."""
-    if precision == "exact":
-        return "exact"
-    if precision == "native":
-        return "native"
+    for name in get_args(Precision):
+        if isinstance(precision, str) and precision == name:
+            return cast("Precision", name)
     raise ArgumentError(f"precision must be 'exact' or 'native', but got {shown(precision)}")
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pypto_ops import few, ragged, same, seeds, values, zero_outside
 
 import emu.pypto as p
-from emu import kernels
+from emu.kernels import matmul as kernels
 
 
 @few
