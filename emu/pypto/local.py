@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emu.pypto.dtypes import Array
+from emu.pypto.dtypes import FP32, Array
 from emu.pypto.operation import LocalOp, Rectangle, Values
 from emu.pypto.symbolic import Shape, overlaps
 
@@ -15,6 +15,19 @@ if TYPE_CHECKING:
     from emu.pypto.buffer import Buffer
 
     Place = tuple[Buffer, Shape, Shape]
+
+
+_WHOLE: dict[str, np.ufunc] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "exp": np.exp,
+    "sqrt": np.sqrt,
+}
+"""Operations on FP32 that NumPy has itself: without ``out`` it takes half the time, memory included, for small operands."""
 
 
 def run_ops(ops: list[LocalOp]) -> None:
@@ -61,17 +74,22 @@ def run_reference(op: LocalOp) -> None:
     values: Values
     if operation.kind == "map":
         (out,) = outputs
-        shape, valid = out.shape, out.valid_shape
+        valid = out.valid_shape
         values = tuple(
             [
                 x
                 if isinstance(x, np.generic)
                 else x.array
                 if x.valid_shape == valid
-                else padded(x, shape, valid)
+                else padded(x, out.shape, valid)
                 for x in inputs
             ]
         )
+        buffer = out.buffer
+        if buffer.memory is None and buffer.dtype is FP32:
+            whole = _WHOLE.get(operation.name)
+            if whole is not None and _make(buffer, whole(*values)):
+                return
         operation.reference(values, (out.array,), attributes)
         return
     if operation.reads_all:
@@ -79,6 +97,19 @@ def run_reference(op: LocalOp) -> None:
     else:
         values = tuple([x if isinstance(x, np.generic) else x.array for x in inputs])
     operation.reference(values, tuple([t.array for t in outputs]), attributes)
+
+
+def _make(buffer: Buffer, result: object) -> bool:
+    """Make a result the memory of a buffer, if it is as that memory must be; return whether it is."""
+    if (
+        type(result) is not np.ndarray
+        or result.dtype is not FP32
+        or result.shape != buffer.shape
+        or not result.flags.c_contiguous
+    ):
+        return False
+    buffer.memory = result
+    return True
 
 
 def padded(t: Rectangle, shape: Shape, valid: Shape) -> Array:

@@ -205,6 +205,22 @@ def check_rank(values: Sequence[int], rank: int, argument: str, of: str) -> None
         )
 
 
+def index_entries(key: object, rank: int) -> list[object]:
+    """Return one entry for each axis of what stands in brackets behind a tensor."""
+    entries = list(key) if isinstance(key, tuple) else [key]
+    if len(entries) == rank and Ellipsis.__class__ not in map(type, entries):
+        return entries
+    dots = [i for i, entry in enumerate(entries) if entry is Ellipsis]
+    if len(dots) > 1:
+        raise ArgumentError(f"an index must have at most one ..., but got {len(dots)}")
+    if dots:
+        at = dots[0]
+        entries[at : at + 1] = [slice(None)] * (rank - len(entries) + 1)
+    if len(entries) > rank:
+        raise ArgumentError(f"an index must have at most {rank} entries, but got {len(entries)}")
+    return entries + [slice(None)] * (rank - len(entries))
+
+
 def product(values: Iterable[int]) -> int:
     """Multiply integers."""
     total = 1

@@ -34,6 +34,7 @@ from emu.pypto.symbolic import (
     as_shape,
     as_text,
     check_rank,
+    index_entries,
     product,
 )
 
@@ -93,8 +94,11 @@ class Tensor(ArithmeticOperand):
         """The valid part, without waiting for its values."""
         array = self._array
         if array is None:
-            array, extent = self.buffer.array, self.valid_shape
-            if extent != array.shape:
+            buffer, extent = self.buffer, self.valid_shape
+            array = buffer.memory
+            if array is None:
+                array = buffer.array
+            if extent != buffer.shape:
                 places = zip(self.low, extent, strict=True)
                 array = array[tuple([slice(a, a + n) for a, n in places])]
             self._array = array
@@ -147,7 +151,7 @@ class Tensor(ArithmeticOperand):
     # --- elements and slices --------------------------------------------------------------------
 
     def __getitem__(self, key: object) -> Any:
-        entries = _entries(key, self.ndim)
+        entries = index_entries(key, self.ndim)
         if len(entries) == self.ndim and not any(isinstance(e, slice) for e in entries):
             return self._read(entries)
         low, extent = [], []
@@ -168,8 +172,11 @@ class Tensor(ArithmeticOperand):
         return view(self, extent, low)
 
     def __setitem__(self, key: object, value: object) -> None:
-        entries = _entries(key, self.ndim)
+        entries = index_entries(key, self.ndim)
         if isinstance(value, Tensor):
+            if all(type(e) is slice and e.start is None for e in entries):
+                assemble(value, ORIGINS[len(entries)], self)
+                return
             offsets = [
                 (0 if e.start is None else as_int(e.start, f"start of slice {axis}"))
                 if isinstance(e, slice)
@@ -289,19 +296,6 @@ class Tensor(ArithmeticOperand):
 Number = int | float
 Operand = Tensor | Number
 """Operand of an element-wise op."""
-
-
-def _entries(key: object, rank: int) -> list[object]:
-    entries = list(key) if isinstance(key, tuple) else [key]
-    dots = [i for i, entry in enumerate(entries) if entry is Ellipsis]
-    if len(dots) > 1:
-        raise ArgumentError(f"an index must have at most one ..., but got {len(dots)}")
-    if dots:
-        at = dots[0]
-        entries[at : at + 1] = [slice(None)] * (rank - len(entries) + 1)
-    if len(entries) > rank:
-        raise ArgumentError(f"an index must have at most {rank} entries, but got {len(entries)}")
-    return entries + [slice(None)] * (rank - len(entries))
 
 
 def corner(extent: Shape) -> tuple[slice, ...]:
@@ -465,22 +459,22 @@ def submit(
     """
     graph, op = CONTEXT.graph, (operation, inputs, outputs, attributes)
     if graph.is_lazy and not graph.pending:
-        graph.batch.append(op)
-        number = graph.batch_number
+        batch, number, least = graph.batch, graph.batch_number, operations.LEAST_ELEMENTS
+        batch.append(op)
         for t in outputs:
             buffer = t.buffer
             buffer.batch = number
-            if buffer.size >= operations.LEAST_ELEMENTS:
+            if buffer.size >= least:
                 graph.batch_is_large = True
         for x in inputs:
-            if type(x) is Tensor and x.buffer.size >= operations.LEAST_ELEMENTS:
+            if type(x) is Tensor and x.buffer.size >= least:
                 graph.batch_is_large = True
                 if x.buffer.memory is not None and not x.buffer.is_foreign:
                     # It lives at least until the batch runs.
                     graph.batch_bytes += x.buffer.memory.nbytes
         if (
-            operation.may_fail
-            or len(graph.batch) >= MOST_OPS
+            len(batch) >= MOST_OPS
+            or operation.may_fail
             or graph.batch_bytes > MOST_BYTES
             or (operation.reads_all and _is_large(inputs))
         ):
@@ -534,7 +528,8 @@ def check_writable(t: Tensor, argument: str) -> None:
     """Check that a tensor can be written: it is no token, and its array is not read-only."""
     if t.buffer is COMPLETE.buffer:
         raise ArgumentError(f"{argument} must not be a token: tokens hold no values")
-    if t.buffer.memory is not None and not t.array.flags.writeable:
+    memory = t.buffer.memory
+    if memory is not None and not memory.flags.writeable:
         raise ArgumentError(f"{argument} must be writable, but got a read-only array: {t!r}")
 
 
@@ -619,16 +614,21 @@ def assemble(src: Tensor, offsets: Sequence[int], dst: Tensor) -> None:
     check_rank(src.shape, dst.ndim, "src.shape", "dst")
     if src.dtype is not dst.dtype:
         raise DTypeError(f"src.dtype must be {dst.dtype!r}, that of dst, but got {src.dtype!r}")
-    for axis, (a, n, size) in enumerate(zip(low, src.valid_shape, dst.valid_shape, strict=True)):
-        if a < 0 or (a + n > size and 0 not in src.valid_shape):
+    extent = src.valid_shape
+    if extent == dst.shape == dst.valid_shape and not any(low):
+        check_writable(dst, "dst")
+        if 0 not in extent:
+            submit(ASSEMBLE, (src,), (dst,))
+        return
+    for axis, (a, n, size) in enumerate(zip(low, extent, dst.valid_shape, strict=True)):
+        if a < 0 or (a + n > size and 0 not in extent):
             raise ArgumentError(
                 f"offsets[{axis}] + the valid extent of src must lie between 0 and {size}, the extent of "
                 f"dst there, but got {a} + {n}"
             )
     check_writable(dst, "dst")
-    if 0 in src.valid_shape:
-        return
-    submit(ASSEMBLE, (src,), (_part(dst, low, src.valid_shape),))
+    if 0 not in extent:
+        submit(ASSEMBLE, (src,), (_part(dst, low, extent),))
 
 
 def _write(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:

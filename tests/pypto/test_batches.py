@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from emu import pypto
-from emu.pypto import operation
+from emu.pypto import local, operation
 from emu.pypto.native import plan
 
 
@@ -137,3 +137,36 @@ def test_an_index_outside_is_told_at_its_call(backend):
     out = np.zeros((2, 3), np.float32)
     kernel(np.ones((2, 3), np.float32), np.full((1, 3), 5, np.int32), out)
     assert (out == 3).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64, np.int32])
+@pytest.mark.parametrize("shape", [(3, 5), (1, 1), (4,), (17, 3)])
+def test_what_numpy_makes_at_once_is_what_the_references_write(dtype, shape, monkeypatch):
+    numbers = np.random.default_rng(5).integers(-4, 5, (2, *shape)).astype(dtype)
+    if numbers.dtype.kind == "f":
+        numbers.flat[:3] = np.nan, np.inf, -0.0
+    layouts = [
+        numbers,
+        [np.asfortranarray(x) for x in numbers],
+        [x[..., ::-1] for x in numbers],
+    ]
+    is_float = numbers.dtype.kind == "f"
+
+    @pypto.frontend.jit
+    def kernel(x, y, out) -> None:
+        results = [x + y, x - y, x * 3, pypto.maximum(x, y), pypto.minimum(x, 2), x * y[..., :1]]
+        if is_float:
+            results += [x / y, pypto.exp(x), pypto.sqrt(y), x / pypto.view(x, [1] * x.ndim)]
+        results.append(pypto.sum(results[0], 0, True) + x)
+        for i, value in enumerate(results):
+            out[(slice(i, None), *[slice(0, None)] * x.ndim)] = pypto.reshape(value, [1, *shape])
+
+    for x, y in layouts:
+        found = []
+        for table in (local._WHOLE, {}):
+            monkeypatch.setattr(local, "_WHOLE", table)
+            out = np.zeros((11, *shape), dtype)
+            kernel(x, y, out)
+            found.append(out.tobytes())
+        monkeypatch.undo()
+        assert found[0] == found[1]
