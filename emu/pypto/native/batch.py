@@ -117,21 +117,23 @@ class Batch:
         held: list[int] = []
         calls: list[int] = []
         key: list[Hashable] = []
+        append, find = key.append, known.get
         for operation, inputs, outputs, attributes in ops:
-            key.append(operation)
-            for x in (*inputs, *outputs):
+            append(operation)
+            for x in inputs + outputs:
                 if isinstance(x, np.generic):
                     self.numbers.append(x)
-                    key.append(x.dtype)
+                    append(x.dtype)
                     continue
-                number = known.get(x)
+                number = find(x)
                 if number is None:
                     known[x] = number = len(uses)
-                    uses.append(0)
+                    uses.append(1)
                     _describe(x, buffers, held, calls, key)
-                uses[number] += 1
-                key.append(number)
-            key.append(attributes)
+                else:
+                    uses[number] += 1
+                append(number)
+            append(attributes)
         x = None  # type: ignore[assignment]  # it would count as a reference
         self.needed = needed = [buffer.memory is not None for buffer in buffers]
         if False in needed:
@@ -197,13 +199,14 @@ def _describe(
     number = buffers.get(buffer)
     if number is None:
         buffers[buffer] = number = len(buffers)
-        held.append(0)
+        held.append(1)
         memory = buffer.memory
         if memory is None:
             key += (buffer.dtype, buffer.shape)  # type: ignore[arg-type]  # a dtype is hashable
         else:
-            key.append((memory.dtype, memory.strides, memory.flags.aligned))
+            key += (memory.dtype, memory.strides, memory.flags.aligned)
             if buffer.is_foreign:
                 calls.append(buffer.call)
-    held[number] += 1
+    else:
+        held[number] += 1
     key += (number, t.low, t.valid_shape, t.shape)
