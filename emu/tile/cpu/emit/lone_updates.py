@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from llvmlite import ir
+from llvmlite.ir import instructions
 
 from emu.tile import ops
 from emu.tile.cpu import call
@@ -135,7 +136,10 @@ class LoneUpdates:
         frame.builder.branch(other)
         frame.start_block(lone)
         self._both(alone, all_on)
-        frame.builder.atomic_rmw("xchg", place, zero, _ORDER)
+        # Who waits for the mark sees the updates, too: later steps need no order, and a locked one would await all stores.
+        # llvmlite's method for it knows no opaque pointers.
+        builder = frame.builder
+        builder._insert(instructions.StoreAtomicInstr(builder.block, zero, place, "release", 8))
         frame.builder.branch(after)
         frame.start_block(other)
         locked()
