@@ -5,7 +5,8 @@ import pytest
 
 import emu.triton.language as tl
 from emu import triton
-from emu.tile.cpu.tuning import Choices, choices
+from emu.tile.cpu import native
+from emu.tile.cpu.tuning import choices
 
 
 def scaled(x_at, out_at, count, BLOCK: tl.constexpr):
@@ -40,6 +41,18 @@ def two_results(x_at, sum_at, difference_at, BLOCK: tl.constexpr):
     tl.store(difference_at + at, x - 1)
 
 
+def row_sums(x_at, out_at, columns, M: tl.constexpr, N: tl.constexpr):
+    row = tl.program_id(0) * M + tl.arange(0, M)
+    total = tl.zeros([M], dtype=tl.float32)
+    for start in range(0, columns, N):
+        at = start + tl.arange(0, N)
+        mask = (at < columns)[None, :]
+        total += tl.sum(
+            tl.load(x_at + row[:, None] * columns + at[None, :], mask=mask, other=0.0), axis=1
+        )
+    tl.store(out_at + row, total)
+
+
 def softmax(x_at, out_at, columns, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     mask = at < columns
@@ -51,6 +64,7 @@ def softmax(x_at, out_at, columns, BLOCK: tl.constexpr):
 CHOICES = [
     *("stream=never,width=512", "stream=never,width=256", "stream=65536"),
     *("stream=always,width=512", "width=256,stream=always"),
+    *("rows=8192/2", "rows=0/1,stream=never"),
 ]
 
 
@@ -162,8 +176,30 @@ def test_a_row_that_is_reduced(monkeypatch, columns):
     assert len(set(of_each(monkeypatch, softmax, run))) == 1
 
 
+def test_rows_that_are_reduced_in_a_loop(monkeypatch):
+    x = np.random.default_rng(4).standard_normal((32, 700)).astype("f4")
+
+    def run(kernel):
+        out = np.zeros(32, "f4")
+        kernel[(2,)](x, out, 700, M=16, N=128)
+        return out.tobytes()
+
+    assert len(set(of_each(monkeypatch, row_sums, run))) == 1
+
+
 @pytest.mark.parametrize(
-    "text", ["stream", "stream=", "stream=-1", "stream=soon", "wide=1", "width=128", "never"]
+    "text",
+    [
+        "stream",
+        "stream=",
+        "stream=-1",
+        "stream=soon",
+        "wide=1",
+        "width=128",
+        "never",
+        "rows=1",
+        "rows=8/4",
+    ],
 )
 def test_what_is_no_choice_is_refused(monkeypatch, text):
     monkeypatch.setenv("EMU_CPU_CODE", text)
@@ -176,4 +212,26 @@ def test_a_choice_is_read_when_it_is_needed(monkeypatch):
     monkeypatch.setenv("EMU_CPU_CODE", "stream=4096")
     assert choices().stream_bytes == 4096
     monkeypatch.setenv("EMU_CPU_CODE", "width=256,stream=never")
-    assert choices() == Choices(None, 256)
+    assert (choices().stream_bytes, choices().width) == (None, 256)
+    monkeypatch.setenv("EMU_CPU_CODE", "rows=4096/2")
+    assert (choices().rows_ahead, choices().rows_level) == (4096, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("znver4", (True, 256, 8192, 2)),
+        ("znver5", (True, 512, 8192, 2)),
+        ("x86-64-v3", (True, 512, 8192, 2)),
+        ("sapphirerapids", (False, 512, 2048, 1)),
+        ("skylake-avx512", (False, 512, 2048, 1)),
+        ("unheard-of", (False, 512, 2048, 1)),
+    ],
+)
+def test_the_table_by_names(monkeypatch, name, wanted):
+    monkeypatch.setattr(native, "default_target", lambda: native.Target(name, ""))
+    monkeypatch.delenv("EMU_CPU_CODE", raising=False)
+    found = choices()
+    streams = found.stream_bytes is not None
+    expected = (wanted[0] and native.host_is_x86(), *wanted[1:])
+    assert (streams, found.width, found.rows_ahead, found.rows_level) == expected

@@ -24,13 +24,11 @@ from emu.tile.cpu.emit.point_reader import (
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.plan.analysis import vector_axis
 from emu.tile.cpu.plan.schedule import Group
+from emu.tile.cpu.tuning import choices
 from emu.tile.ir import Operation
 from emu.tile.llvm import Register
 from emu.tile.ops import Code
 from emu.tile.types import element_of
-
-_AHEAD = 2048
-"""Bytes of the tile that lie between what is read and what is prefetched, if its rows are shorter."""
 
 _PICKED_AHEAD = 2
 """Rows that lie between one that indices pick and the one that is prefetched with it."""
@@ -125,22 +123,27 @@ class RowPrefetches:
             start, _ = reader.linear(load.operands[0], row, self._axis)
             # Of the row's builder: the address does not change within a walk along it.
             start = reader.builder(row).add(start, self._distance(reader, load))
-            self._bring(builder, start, here, size)
+            self._bring(builder, start, here, size, level=choices().rows_level)
 
     @staticmethod
     def _bring(
-        builder: ir.IRBuilder, start: Register, here: Register, size: int, to_write: bool = False
+        builder: ir.IRBuilder,
+        start: Register,
+        here: Register,
+        size: int,
+        to_write: bool = False,
+        level: int = 1,
     ) -> None:
         """Emit the prefetches of a run of elements of some bytes, ``here`` elements behind the beginning of its row."""
         place = builder.add(start, builder.mul(here, r.number(r.I64, size)))
         for offset in range(0, RUN * size, memory.LINE):
-            memory.prefetch(builder, builder.add(place, r.number(r.I64, offset)), to_write)
+            memory.prefetch(builder, builder.add(place, r.number(r.I64, offset)), to_write, level)
 
     def _distance(self, reader: PointReader, load: Operation) -> Register:
         """Return how many bytes lie between a row and the one to prefetch with it."""
         shape = load.result.shape
         length = shape[self._axis] * element_of(load.result.type).bytes
-        rows = min(max(_AHEAD // length, 1), shape[self._rows])
+        rows = min(max(choices().rows_ahead // length, 1), shape[self._rows])
         along = moved_to((ZERO,) * len(shape), self._rows, ORIGIN_RUN)
         _, step = reader.linear(load.operands[0], along, self._rows)
         return reader.builder(along).mul(as_register(step), r.number(r.I64, rows))
