@@ -53,6 +53,43 @@ def row_sums(x_at, out_at, columns, M: tl.constexpr, N: tl.constexpr):
     tl.store(out_at + row, total)
 
 
+def chunks(x_at, out_at, count, BLOCK: tl.constexpr):
+    for start in range(0, count, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        tl.store(out_at + at, tl.load(x_at + at, mask=at < count) * 2, mask=at < count)
+
+
+def chunks_in_place(x_at, out_at, count, BLOCK: tl.constexpr):
+    for start in range(0, count, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        tl.store(out_at + at, tl.load(x_at + at, mask=at < count) * 2, mask=at < count)
+        tl.store(x_at + at, at.to(tl.float32), mask=at < count)
+
+
+def one_place(x_at, out_at, count, BLOCK: tl.constexpr):
+    for start in range(0, count, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        x = tl.load(x_at + at, mask=at < count, other=0.0)
+        tl.store(out_at + tl.arange(0, BLOCK), x * 2)
+
+
+def read_again(x_at, out_at, count, BLOCK: tl.constexpr):
+    for start in range(0, count, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        tl.store(out_at + at, tl.load(x_at + at, mask=at < count) * 2, mask=at < count)
+    at = tl.arange(0, BLOCK)
+    tl.store(x_at, tl.sum(tl.load(out_at + at), axis=0))
+
+
+def carried(x_at, out_at, count, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    for start in range(0, count, BLOCK):
+        x = tl.load(x_at + at, mask=at + start < count, other=0.0)
+        tl.store(out_at + at, x * 2, mask=at + start < count)
+        x_at += BLOCK
+        out_at += BLOCK
+
+
 def softmax(x_at, out_at, columns, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     mask = at < columns
@@ -174,6 +211,33 @@ def test_a_row_that_is_reduced(monkeypatch, columns):
         return out.tobytes()
 
     assert len(set(of_each(monkeypatch, softmax, run))) == 1
+
+
+@pytest.mark.parametrize(
+    ("kernel", "streams"),
+    [
+        (chunks, True),
+        (carried, None),
+        (chunks_in_place, False),
+        (one_place, False),
+        (read_again, False),
+    ],
+    ids=lambda given: getattr(given, "__name__", ""),
+)
+@pytest.mark.parametrize("count", [512, 5000])
+def test_stores_of_a_loop(monkeypatch, kernel, streams, count):
+    texts = []
+
+    def run(kernel):
+        x, out = aligned((count,), "f4"), aligned((count + 1024,), "f4")
+        x[:] = np.random.default_rng(6).standard_normal(count)
+        out[:] = 7
+        texts.append(kernel[(1,)](x, out, count, BLOCK=512).asm["llir"])
+        return x.tobytes() + out.tobytes()
+
+    assert len(set(of_each(monkeypatch, kernel, run))) == 1
+    if streams is not None and native.host_is_x86():
+        assert any("nontemporal" in text for text in texts) == streams
 
 
 def test_rows_that_are_reduced_in_a_loop(monkeypatch):

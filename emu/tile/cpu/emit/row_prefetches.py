@@ -101,6 +101,8 @@ class RowPrefetches:
             return
         builder, here = reader.builder(point), point[self._axis].start
         for load in self._next:
+            if load in reader.streamed:  # its lines do not come into the caches
+                continue
             row = moved_to(point, self._axis, ORIGIN_RUN)
             start, _ = reader.linear(load.operands[0], row, self._axis)
             start = reader.builder(row).add(start, self._frame.next_rows[load])
