@@ -159,6 +159,9 @@ class LoneUpdates:
             frame.builder.branch(done)
         frame.start_block(done)
 
+    def _reader(self) -> PointReader:
+        return PointReader(self._frame, [])
+
     def _look(self) -> tuple[Register, Register | None]:
         """Emit the look at all addresses before the loop: a run takes little more than an element in it.
 
@@ -203,7 +206,7 @@ class LoneUpdates:
                 found = _spread(builder, _reduced(builder, "or", found), count)
             builder.store(builder.or_(builder.load(bits, typ=wide), found), bits)
 
-        LoopNest(frame, pointer.shape, PointReader(frame, [])).emit(body)
+        LoopNest(frame, pointer.shape, self._reader()).emit(body)
         found = _reduced(frame.builder, "or", frame.builder.load(bits, typ=wide))
         private = frame.builder.icmp_signed(">=", found, r.number(r.I64, 0))
         return [private, frame.builder.load(on, typ=r.BIT)]
@@ -242,7 +245,7 @@ def emit_prefetches(frame: Frame, operation: Operation) -> Hook | None:
         for start, size in starts:
             place = builder.add(start, builder.mul(here.start, r.number(r.I64, size)))
             for ahead in range(extent * size, (extent + BLOCK) * size, memory.LINE):
-                memory.prefetch(builder, builder.add(place, r.number(r.I64, ahead)))
+                memory.prefetch(builder, builder.add(place, r.number(r.I64, ahead)), level=2)
 
     return prefetch
 
