@@ -18,6 +18,9 @@ from llvmlite import binding
 _lock = threading.Lock()  # LLVM's engine is not made for two threads at once
 _next_number = 0
 
+AS_WRITTEN = '"emu-as-written"'
+"""Attribute of a function of LLVM IR that no pass is to change: its code is straight, or its loops are as they should run."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -153,8 +156,9 @@ def _optimised(text: str, machine: binding.TargetMachine) -> binding.ModuleRef:
 
 
 def _is_left(function: binding.ValueRef) -> bool:
-    """Return whether a function is to stay as it is; the manager of passes would print that it skips it."""
-    return any(b"optnone" in attributes for attributes in function.attributes)
+    """Return whether a function is to stay as it is; of ``optnone`` the manager of passes would print that it skips it."""
+    left = (b"optnone", AS_WRITTEN.encode())
+    return any(name in attributes for attributes in function.attributes for name in left)
 
 
 def _simplify(module: binding.ModuleRef, machine: binding.TargetMachine) -> None:

@@ -1,13 +1,18 @@
 """Choices of code generation that change how fast code is, and no bit of what it computes.
 
 What is best differs among CPUs that run the same instructions. The table gives the choices for a CPU by LLVM's name of it;
-``EMU_CPU_CODE`` forces one or more of them, with commas: ``stream=never``, ``stream=always`` or ``stream=BYTES``, and ``width=256``
-or ``width=512``.
+``EMU_CPU_CODE`` forces one or more of them, with commas: ``stream=never``, ``stream=always`` or ``stream=BYTES``, ``width=256``
+or ``width=512``, and ``rows=BYTES/LEVEL``.
+
+Measured are ``znver4``, code for ``x86-64-v3`` on it, and ``sapphirerapids`` (its rows and width; its streams are known to
+gain less from one thread, and were not measured). The others are estimated: what ``llvm-mca`` says of a loop that adds two vectors
+(docs/dev/streams.md), and of prefetches what was measured on the next relative of the same maker.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,14 +20,9 @@ from emu.kernels.core import environment
 from emu.tile.cpu import native
 
 _VARIABLE = "EMU_CPU_CODE"
+_ROWS = re.compile("[0-9]{1,6}/[123]")
 _LAST_CACHE = 32 << 20
 """Bytes of the last cache where the system does not say."""
-
-_HALVES = ("znver4",)
-"""Names of CPUs with AVX-512 that run each 512-bit store as two halves: what only moves and adds is faster in 256 bits."""
-
-_STREAMING = ("znver", "x86-64")
-"""Beginnings of the names of CPUs on which results that no cache will hold are written past the caches."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,46 @@ class Choices:
         stream_bytes: A launch that writes so many bytes side by side writes them past the caches (non-temporal stores):
             memory is then not read before it is written, and what is in the caches stays there. ``None``: never.
         width: Bits of the widest vectors in kernels that compute little with what they load; what the CPU lacks is not used.
+        rows_ahead: Bytes of a tile between a row that is reduced and the one that is prefetched with it.
+        rows_level: Level of the caches to which it is brought.
     """
 
     stream_bytes: int | None
     width: int
+    rows_ahead: int
+    rows_level: int
+
+
+@dataclass(frozen=True)
+class _Row:
+    """Choices for CPUs whose names begin alike.
+
+    Attributes:
+        streams: Whether results that no cache will hold are written past the caches.
+    """
+
+    streams: bool = False
+    width: int = 512
+    rows_ahead: int = 2048
+    rows_level: int = 1
+
+
+_FAR = _Row(streams=True, rows_ahead=8192, rows_level=2)
+
+_TABLE = {
+    # Each 512-bit store runs as two halves: what only moves and adds is faster in 256 bits.
+    "znver4": replace(_FAR, width=256),
+    "znver": _FAR,  # estimated; those before Zen 4 have no 512 bits, Zen 5 stores as many at once
+    "x86-64": _FAR,
+    "sapphirerapids": _Row(),
+    "haswell": _Row(),  # this and all that follow are estimated
+    "broadwell": _Row(),
+    "skylake": _Row(),
+    "cascadelake": _Row(),
+    "cooperlake": _Row(),
+    "icelake": _Row(),
+}
+"""By the beginning of LLVM's name of a CPU; the first that fits counts."""
 
 
 def choices() -> Choices:
@@ -53,10 +89,14 @@ def choices() -> Choices:
             chosen = replace(chosen, stream_bytes=_bytes(value))
         elif name == "width" and value in ("256", "512"):
             chosen = replace(chosen, width=int(value))
+        elif name == "rows" and _ROWS.fullmatch(value):
+            ahead, level = map(int, value.split("/"))
+            chosen = replace(chosen, rows_ahead=ahead, rows_level=level)
         else:
             raise ValueError(
-                f"{_VARIABLE} must be stream=never, stream=always or stream=BYTES, or width=256 or width=512, "
-                f"or one of each with a comma between, but is {text!r}"
+                f"{_VARIABLE} must be stream=never, stream=always or stream=BYTES, width=256 or width=512, or "
+                "rows=BYTES/LEVEL with a LEVEL of 1 to 3, or some of these with a comma between, "
+                f"but is {text!r}"
             )
     return chosen
 
@@ -67,8 +107,10 @@ def _bytes(text: str) -> int | None:
 
 @functools.cache
 def _of_cpu(name: str) -> Choices:
-    streams = native.host_is_x86() and name.startswith(_STREAMING)
-    return Choices(last_cache() // 2 if streams else None, 256 if name in _HALVES else 512)
+    found = next((row for start, row in _TABLE.items() if name.startswith(start)), _Row())
+    streams = native.host_is_x86() and found.streams
+    bytes_ = last_cache() // 2 if streams else None
+    return Choices(bytes_, found.width, found.rows_ahead, found.rows_level)
 
 
 @functools.cache

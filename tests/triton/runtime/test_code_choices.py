@@ -5,7 +5,8 @@ import pytest
 
 import emu.triton.language as tl
 from emu import triton
-from emu.tile.cpu.tuning import Choices, choices
+from emu.tile.cpu import native
+from emu.tile.cpu.tuning import choices
 
 
 def scaled(x_at, out_at, count, BLOCK: tl.constexpr):
@@ -40,6 +41,55 @@ def two_results(x_at, sum_at, difference_at, BLOCK: tl.constexpr):
     tl.store(difference_at + at, x - 1)
 
 
+def row_sums(x_at, out_at, columns, M: tl.constexpr, N: tl.constexpr):
+    row = tl.program_id(0) * M + tl.arange(0, M)
+    total = tl.zeros([M], dtype=tl.float32)
+    for start in range(0, columns, N):
+        at = start + tl.arange(0, N)
+        mask = (at < columns)[None, :]
+        total += tl.sum(
+            tl.load(x_at + row[:, None] * columns + at[None, :], mask=mask, other=0.0), axis=1
+        )
+    tl.store(out_at + row, total)
+
+
+def chunks(x_at, out_at, count, BLOCK: tl.constexpr):
+    for start in range(0, count, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        tl.store(out_at + at, tl.load(x_at + at, mask=at < count) * 2, mask=at < count)
+
+
+def chunks_in_place(x_at, out_at, count, BLOCK: tl.constexpr):
+    for start in range(0, count, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        tl.store(out_at + at, tl.load(x_at + at, mask=at < count) * 2, mask=at < count)
+        tl.store(x_at + at, at.to(tl.float32), mask=at < count)
+
+
+def one_place(x_at, out_at, count, BLOCK: tl.constexpr):
+    for start in range(0, count, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        x = tl.load(x_at + at, mask=at < count, other=0.0)
+        tl.store(out_at + tl.arange(0, BLOCK), x * 2)
+
+
+def read_again(x_at, out_at, count, BLOCK: tl.constexpr):
+    for start in range(0, count, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        tl.store(out_at + at, tl.load(x_at + at, mask=at < count) * 2, mask=at < count)
+    at = tl.arange(0, BLOCK)
+    tl.store(x_at, tl.sum(tl.load(out_at + at), axis=0))
+
+
+def carried(x_at, out_at, count, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    for start in range(0, count, BLOCK):
+        x = tl.load(x_at + at, mask=at + start < count, other=0.0)
+        tl.store(out_at + at, x * 2, mask=at + start < count)
+        x_at += BLOCK
+        out_at += BLOCK
+
+
 def softmax(x_at, out_at, columns, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     mask = at < columns
@@ -51,6 +101,7 @@ def softmax(x_at, out_at, columns, BLOCK: tl.constexpr):
 CHOICES = [
     *("stream=never,width=512", "stream=never,width=256", "stream=65536"),
     *("stream=always,width=512", "width=256,stream=always"),
+    *("rows=8192/2", "rows=0/1,stream=never"),
 ]
 
 
@@ -163,7 +214,56 @@ def test_a_row_that_is_reduced(monkeypatch, columns):
 
 
 @pytest.mark.parametrize(
-    "text", ["stream", "stream=", "stream=-1", "stream=soon", "wide=1", "width=128", "never"]
+    ("kernel", "streams"),
+    [
+        (chunks, True),
+        (carried, None),
+        (chunks_in_place, False),
+        (one_place, False),
+        (read_again, False),
+    ],
+    ids=lambda given: getattr(given, "__name__", ""),
+)
+@pytest.mark.parametrize("count", [512, 5000])
+def test_stores_of_a_loop(monkeypatch, kernel, streams, count):
+    texts = []
+
+    def run(kernel):
+        x, out = aligned((count,), "f4"), aligned((count + 1024,), "f4")
+        x[:] = np.random.default_rng(6).standard_normal(count)
+        out[:] = 7
+        texts.append(kernel[(1,)](x, out, count, BLOCK=512).asm["llir"])
+        return x.tobytes() + out.tobytes()
+
+    assert len(set(of_each(monkeypatch, kernel, run))) == 1
+    if streams is not None and native.host_is_x86():
+        assert any("nontemporal" in text for text in texts) == streams
+
+
+def test_rows_that_are_reduced_in_a_loop(monkeypatch):
+    x = np.random.default_rng(4).standard_normal((32, 700)).astype("f4")
+
+    def run(kernel):
+        out = np.zeros(32, "f4")
+        kernel[(2,)](x, out, 700, M=16, N=128)
+        return out.tobytes()
+
+    assert len(set(of_each(monkeypatch, row_sums, run))) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "stream",
+        "stream=",
+        "stream=-1",
+        "stream=soon",
+        "wide=1",
+        "width=128",
+        "never",
+        "rows=1",
+        "rows=8/4",
+    ],
 )
 def test_what_is_no_choice_is_refused(monkeypatch, text):
     monkeypatch.setenv("EMU_CPU_CODE", text)
@@ -176,4 +276,26 @@ def test_a_choice_is_read_when_it_is_needed(monkeypatch):
     monkeypatch.setenv("EMU_CPU_CODE", "stream=4096")
     assert choices().stream_bytes == 4096
     monkeypatch.setenv("EMU_CPU_CODE", "width=256,stream=never")
-    assert choices() == Choices(None, 256)
+    assert (choices().stream_bytes, choices().width) == (None, 256)
+    monkeypatch.setenv("EMU_CPU_CODE", "rows=4096/2")
+    assert (choices().rows_ahead, choices().rows_level) == (4096, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("znver4", (True, 256, 8192, 2)),
+        ("znver5", (True, 512, 8192, 2)),
+        ("x86-64-v3", (True, 512, 8192, 2)),
+        ("sapphirerapids", (False, 512, 2048, 1)),
+        ("skylake-avx512", (False, 512, 2048, 1)),
+        ("unheard-of", (False, 512, 2048, 1)),
+    ],
+)
+def test_the_table_by_names(monkeypatch, name, wanted):
+    monkeypatch.setattr(native, "default_target", lambda: native.Target(name, ""))
+    monkeypatch.delenv("EMU_CPU_CODE", raising=False)
+    found = choices()
+    streams = found.stream_bytes is not None
+    expected = (wanted[0] and native.host_is_x86(), *wanted[1:])
+    assert (streams, found.width, found.rows_ahead, found.rows_level) == expected

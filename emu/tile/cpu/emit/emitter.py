@@ -7,6 +7,7 @@ written straight into the slot if nothing reads the old value any more (``plan.r
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from emu.tile import ops
-from emu.tile.cpu.emit import byte_products, memory, product_loops, products
+from emu.tile.cpu.emit import byte_products, direct_updates, memory, product_loops, products
 from emu.tile.cpu.emit.atomic import emit_one
 from emu.tile.cpu.emit.diagnosis import Diagnosis
 from emu.tile.cpu.emit.frame import Frame, is_tile
@@ -132,6 +133,25 @@ class Emitter:
     # ---- stretches
 
     def _stretch(
+        self,
+        operations: list[Operation],
+        region: Region,
+        terminator: Operation | None = None,
+        slots: Sequence[Slot] = (),
+    ) -> None:
+        direct = direct_updates.find(self._frame, operations)
+        if direct is not None and not slots:
+            tiles = [o for o in operations if o.code in ops.ATOMIC or is_tile(o.result)]
+            for operation in operations:
+                if operation not in tiles:
+                    with self._frame.at(operation):
+                        self._item(operation)
+            rest = functools.partial(self._scheduled, tiles, region, terminator)
+            direct_updates.emit(self._frame, direct, rest)
+            return
+        self._scheduled(operations, region, terminator, slots)
+
+    def _scheduled(
         self,
         operations: list[Operation],
         region: Region,

@@ -125,6 +125,11 @@ class GroupEmitter:
         lone = LoneUpdates(self._frame, self._group.operations[0])
         lone.emit(alone, lambda: self._nest((), (), None))
 
+    def update_alone(self, assumed: Assumptions) -> None:
+        """Emit the loop of an atomic operation and its operands for a thread that is alone, where the assumptions hold."""
+        self._alone = {"alone": True, "masked": False}
+        self._nest(assumed.masks, assumed.remainders, None)
+
     def failures(self) -> dict[Operation, FailedLanes]:
         """Return the variables that say whether and where each ASSERT of the group failed."""
         return self._failed
@@ -361,7 +366,7 @@ class GroupEmitter:
             ends = emit_ends(self._frame, bound, group.shape[self._axis])
         ahead = None
         if self._alone.get("masked") is False:
-            ahead = emit_prefetches(self._frame, group.operations[0])
+            ahead = emit_prefetches(self._frame, group.operations[-1])
         nest = LoopNest(self._frame, group.shape, reader, group.is_serial, ends, ahead)
         nest.emit(self._body, begin, end, self._beyond)
 

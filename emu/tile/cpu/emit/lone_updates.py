@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from llvmlite import ir
+from llvmlite.ir import instructions
 
 from emu.tile import ops
 from emu.tile.cpu import call
@@ -135,7 +136,10 @@ class LoneUpdates:
         frame.builder.branch(other)
         frame.start_block(lone)
         self._both(alone, all_on)
-        frame.builder.atomic_rmw("xchg", place, zero, _ORDER)
+        # Who waits for the mark sees the updates, too: later steps need no order, and a locked one would await all stores.
+        # llvmlite's method for it knows no opaque pointers.
+        builder = frame.builder
+        builder._insert(instructions.StoreAtomicInstr(builder.block, zero, place, "release", 8))
         frame.builder.branch(after)
         frame.start_block(other)
         locked()
@@ -154,6 +158,9 @@ class LoneUpdates:
             alone(masked)
             frame.builder.branch(done)
         frame.start_block(done)
+
+    def _reader(self) -> PointReader:
+        return PointReader(self._frame, [])
 
     def _look(self) -> tuple[Register, Register | None]:
         """Emit the look at all addresses before the loop: a run takes little more than an element in it.
@@ -199,7 +206,7 @@ class LoneUpdates:
                 found = _spread(builder, _reduced(builder, "or", found), count)
             builder.store(builder.or_(builder.load(bits, typ=wide), found), bits)
 
-        LoopNest(frame, pointer.shape, PointReader(frame, [])).emit(body)
+        LoopNest(frame, pointer.shape, self._reader()).emit(body)
         found = _reduced(frame.builder, "or", frame.builder.load(bits, typ=wide))
         private = frame.builder.icmp_signed(">=", found, r.number(r.I64, 0))
         return [private, frame.builder.load(on, typ=r.BIT)]
@@ -238,7 +245,7 @@ def emit_prefetches(frame: Frame, operation: Operation) -> Hook | None:
         for start, size in starts:
             place = builder.add(start, builder.mul(here.start, r.number(r.I64, size)))
             for ahead in range(extent * size, (extent + BLOCK) * size, memory.LINE):
-                memory.prefetch(builder, builder.add(place, r.number(r.I64, ahead)))
+                memory.prefetch(builder, builder.add(place, r.number(r.I64, ahead)), level=2)
 
     return prefetch
 

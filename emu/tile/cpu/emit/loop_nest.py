@@ -111,13 +111,8 @@ class LoopNest:
         point: list[Coordinate] = [ZERO] * len(shape)
         for axis, extent in enumerate(shape):
             if axis != self._axis and extent > 1:
-                start, stop = r.number(r.I64, 0), r.number(r.I64, extent)
-                if self._before is not None:
-                    loops.append(self._open(start, stop, BLOCK))
-                    start = loops[-1].index
-                    self._before(reader, (Coordinate(start, 0, 1),))
-                    stop = reader.builders[-1].add(start, r.number(r.I64, BLOCK))
-                loops.append(self._open(start, stop, 1))
+                step = 1 if self._before is None else BLOCK
+                loops.append(self._open(r.number(r.I64, 0), r.number(r.I64, extent), step))
                 point[axis] = Coordinate(loops[-1].index, 0, len(loops))
         if self._axis < len(shape):
             begin(reader, tuple(point))
@@ -126,11 +121,20 @@ class LoopNest:
             else:
                 self._walk(body, point, len(loops))
             end(reader, tuple(point))
+        elif self._before is not None:
+            self._before(reader, tuple(point))
+            self._each_of_block(body, loops[-1].index, len(loops))
         else:
             body(reader, tuple(point), None)
         for loop in reversed(loops):
             self._close(loop)
         self._frame.builder = reader.builders[0]
+
+    def _each_of_block(self, body: Body, start: Register, depth: int) -> None:
+        """Emit the elements of a block one after the other: their addresses differ by what an instruction adds for nothing."""
+        for n in range(BLOCK):
+            index = self._reader.builders[-1].add(start, r.number(r.I64, n))
+            body(self._reader, (Coordinate(index, 0, depth),), None)
 
     def _walk(self, body: Body, point: list[Coordinate], depth: int) -> None:
         """Walk along the vector axis: full runs in a loop, then the rest."""

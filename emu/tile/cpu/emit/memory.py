@@ -236,9 +236,11 @@ def store_one(
     builder.store(r.to_memory(builder, element, value), pointer).align = element.bytes
 
 
-def prefetch(builder: ir.IRBuilder, address: Register, to_write: bool = False) -> None:
-    """Bring the cache line of an address (i64) near, if there is memory: it never faults."""
+def prefetch(
+    builder: ir.IRBuilder, address: Register, to_write: bool = False, level: int = 1
+) -> None:
+    """Bring the cache line of an address (i64) to a level of the caches, if there is memory: it never faults."""
     kinds = (_POINTER, r.I32, r.I32, r.I32)
     function = r.declare(builder, "llvm.prefetch.p0", ir.VoidType(), kinds)
-    how = [r.number(r.I32, n) for n in (int(to_write), 3, 1)]  # to keep; data
+    how = [r.number(r.I32, n) for n in (int(to_write), 4 - level, 1)]  # data
     builder.call(function, [builder.inttoptr(address, _POINTER), *how])

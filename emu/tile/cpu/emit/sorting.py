@@ -1,8 +1,9 @@
-"""SORT: unsigned integers along the last axis, by their bytes from the lowest on.
+"""SORT: unsigned integers along the last axis.
 
-Each pass counts how often each value of one byte occurs and moves the elements to their places; equal bytes keep
-their order. All bytes are counted in one walk. A pass whose byte is the same in all elements is left out. The code
-has one size, whatever the extent.
+Where the CPU can pack lanes, 32 and 64 bits are sorted by partition (``partitioning``). Else elements are sorted by their
+bytes from the lowest on: each pass counts how often each value of one byte occurs and moves the elements to their
+places; equal bytes keep their order. All bytes are counted in one walk. A pass whose byte is the same in all elements
+is left out. The code has one size, whatever the extent.
 
 Where only the first few elements are read, the highest bytes are counted first: elements whose highest byte is too
 large to be among the first are left out before the rest is sorted.
@@ -15,7 +16,7 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from emu.tile.cpu.emit import groups
+from emu.tile.cpu.emit import groups, partitioning
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.loop_nest import LoopNest
 from emu.tile.cpu.emit.memory import Memory
@@ -37,6 +38,10 @@ _INSERTED = 64
 
 def emit_sort(frame: Frame, operation: Operation) -> None:
     """Emit a SORT of a tile in memory."""
+    width = partitioning.lanes(element_of(operation.result.type).bytes)
+    if width is not None:
+        _emit_partitioned(frame, operation, width)
+        return
     (source,) = operation.operands
     target = frame.remember(operation.result)
     _copy(frame, source, target)
@@ -61,6 +66,36 @@ def emit_sort(frame: Frame, operation: Operation) -> None:
         _repeat(frame, rows, lambda row: sort(sorter.row_of(target.base, row)))
     frame.release_copy(buffer)
     frame.release_copy(tally)
+
+
+def _emit_partitioned(frame: Frame, operation: Operation, width: int) -> None:
+    """Emit a SORT by partition: the first step reads the source where it lies, if its rows are dense."""
+    (source,) = operation.operands
+    target, stored = frame.remember(operation.result), frame.memory_of(source)
+    shape, element = source.shape, element_of(source.type)
+    extent, rows = shape[-1], math.prod(shape[:-1])
+    if stored.strides != target.strides or stored.element != element:
+        _copy(frame, source, target)
+        stored = target
+    buffer = Value(Tile((extent + width,), source.dtype))
+    other = frame.new_copy(buffer, element)
+    sort = partitioning.declare_sort(frame.builder.module, element.bytes)
+    first = r.number(r.I64, _first_read(frame, operation.result))
+    size = r.number(r.I64, extent * element.bytes)
+
+    def body(row: Register) -> None:
+        builder = frame.builder
+        offset = builder.mul(row, size)
+        start, to = (builder.gep(m.base, [offset], source_etype=r.BYTE) for m in (stored, target))
+        end = builder.gep(to, [size], source_etype=r.BYTE)
+        count, no = r.number(r.I64, extent), r.number(r.BIT, 0)
+        builder.call(sort, [start, to, other.base, count, first, end, no])
+
+    if rows == 1:
+        body(r.number(r.I64, 0))
+    else:
+        _repeat(frame, rows, body)
+    frame.release_copy(buffer)
 
 
 def _first_read(frame: Frame, result: Value) -> int:

@@ -24,10 +24,10 @@ from emu.tile.cpu.emit.loop_nest import RUN
 from emu.tile.cpu.emit.memory import LINE
 from emu.tile.cpu.emit.point_reader import ORIGIN_RUN, ZERO, PointReader, moved_to
 from emu.tile.cpu.numeric import vector_builder as r
-from emu.tile.cpu.plan.analysis import vector_axis
+from emu.tile.cpu.plan.analysis import constant_of, is_view, vector_axis
 from emu.tile.cpu.plan.schedule import Group
 from emu.tile.cpu.tuning import choices
-from emu.tile.ir import Operation
+from emu.tile.ir import Operation, Region, Value
 from emu.tile.llvm import Register
 from emu.tile.ops import Code
 from emu.tile.types import DType, element_of
@@ -63,13 +63,63 @@ def find(frame: Frame, group: Group, assumed: Assumptions) -> list[Operation]:
 
 
 def _is_last(frame: Frame, stores: Sequence[Operation]) -> bool:
-    """Return whether a kernel orders no stores, and reads no memory after the first of these, which run once."""
-    body = frame.analysis.region_of[stores[0]]
-    if body is not frame.body or any(op.code in _ORDERED for op in frame.analysis.region_of):
+    """Return whether a kernel orders no stores, and does not read again what these write, each place once.
+
+    They stand in the kernel's body, and no load after them; or in a loop in it, no load after that, and the loop itself
+    goes on from place to place and loads from other memory.
+    """
+    body, analysis = frame.analysis.region_of[stores[0]], frame.analysis
+    if any(op.code in _ORDERED for op in analysis.region_of):
         return False
-    later = body.operations[body.operations.index(stores[0]) :]
-    inside = [nested for op in later for region in op.regions for nested in region.walk()]
-    return all(operation.code is not Code.LOAD for operation in [*later, *inside])
+    if body is frame.body:
+        return not _loads(body.operations[body.operations.index(stores[0]) :])
+    loop = _loop_of(frame, body)
+    if loop is None or _loads(frame.body.operations[frame.body.operations.index(loop) + 1 :]):
+        return False
+    written = {_origin(store.operands[0]) for store in stores}
+    read = {_origin(load.operands[0]) for load in _loads(body.operations)}
+    return written.isdisjoint(read) and all(_moves(store.operands[0], body) for store in stores)
+
+
+def _loop_of(frame: Frame, body: Region) -> Operation | None:
+    """Return the loop of the kernel's body whose rounds can be counted; ``None``: a region is not that of one."""
+    loop = frame.analysis.owner_of.get(id(body))
+    if (
+        loop is None
+        or loop.code is not Code.FOR
+        or frame.analysis.region_of[loop] is not frame.body
+    ):
+        return None
+    step = constant_of(loop.operands[2])
+    return loop if step is not None and step > 0 else None
+
+
+def _loads(operations: Sequence[Operation]) -> list[Operation]:
+    inside = [nested for op in operations for region in op.regions for nested in region.walk()]
+    return [operation for operation in [*operations, *inside] if operation.code is Code.LOAD]
+
+
+def _origin(pointer: Value) -> Value:
+    """Return the pointer that a tile of addresses was made from."""
+    while pointer.owner is not None and (
+        is_view(pointer.owner) or pointer.owner.code in (Code.PTR_ADD, Code.SPLAT)
+    ):
+        pointer = pointer.owner.operands[0]
+    return pointer
+
+
+def _moves(pointer: Value, body: Region) -> bool:
+    """Return whether an address depends on the round of a loop."""
+    seen: set[Value] = set()
+    waiting = [pointer]
+    while waiting:
+        value = waiting.pop()
+        if value in body.arguments:
+            return True
+        if value not in seen and value.owner is not None:
+            waiting += value.owner.operands
+        seen.add(value)
+    return False
 
 
 def emit_worth(
@@ -81,6 +131,13 @@ def emit_worth(
     width = sum(element_of(store.operands[1].type).bytes for store in stores)
     programs = functools.reduce(builder.mul, [builder.zext(n, r.I64) for n in frame.grid])
     written = builder.mul(programs, r.number(r.I64, math.prod(group.shape) * width))
+    loop = _loop_of(frame, frame.analysis.region_of[stores[0]])
+    if loop is not None:
+        start, end, step = (builder.sext(frame.scalar(v), r.I64) for v in loop.operands[:3])
+        rounds = builder.udiv(
+            builder.sub(end, start), step
+        )  # there is one now, so it is not negative
+        written = builder.mul(written, builder.add(rounds, r.number(r.I64, 1)))
     bits: list[Register] = []
     axis = vector_axis(group.shape)
     for store in stores:

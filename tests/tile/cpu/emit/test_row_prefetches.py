@@ -112,3 +112,31 @@ def test_rows_before_memory_that_must_not_be_touched() -> None:
     out = np.empty(16, np.float32)
     row_sums[(1,)](x, out, 512, 512, ROWS=16, BLOCK=256)
     np.testing.assert_array_equal(out, summed(x.reshape(16, 512), 256))
+
+
+@triton.jit
+def copies_of_chosen_rows(x, chosen, out, count, columns, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    numbers = tl.load(chosen + rows, mask=rows < count, other=0)
+    mask = (rows < count)[:, None] & (at < columns)[None, :]
+    part = tl.load(x + numbers[:, None] * columns + at[None, :], mask=mask, other=0.0)
+    tl.store(out + rows[:, None] * columns + at[None, :], part, mask=mask)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+@pytest.mark.parametrize("rows", [1, 2, 16])
+@pytest.mark.parametrize("block", [32, 64, 256])
+def test_rows_that_indices_pick(dtype: type, rows: int, block: int) -> None:
+    columns = 300
+    x = (RNG.standard_normal((9, columns)) * 99).astype(dtype)
+    count = 2 * rows + 1
+    chosen = RNG.integers(0, 9, count)
+    chosen[-1] = 8
+    out = np.full((3 * rows, columns), 7, dtype)
+    grid = (3, -(-columns // block))
+    kernel = copies_of_chosen_rows[grid](x, chosen, out, count, columns, ROWS=rows, BLOCK=block)
+    # One row has no next one, and a single run is over before its prefetches come.
+    assert ("llvm.prefetch" in kernel.asm["llir"]) == (rows > 1 and block > 32)
+    np.testing.assert_array_equal(out[:count], x[chosen])
+    assert (out[count:] == 7).all()
