@@ -1,11 +1,13 @@
-"""Quantisation of dense values by one divisor: 32 elements a round, the same bits as by a division.
+"""Quantisation of dense values by one divisor, in groups: the same bits as by a division.
 
-Written as vectors of LLVM, because its vectoriser makes twice as many instructions of the loop: for AVX2 it sees
-neither that the conversion to an integer rounds, nor that what is packed to bytes is small already.
+Written as vectors of LLVM, because its vectoriser makes twice as many instructions of the loop: it sees neither that
+the conversion to an integer rounds, nor that packing to bytes saturates.
 
-* A value is held between the two that give -128 and 127 *before* it is divided, so that nothing beyond is to be
-  thought of later: an infinity has a remainder then, and no integer is too large for its byte.
-* NaN passes that. x86 converts it to the integer 0x80000000, whose last byte is the 0 that it should become.
+* x86 converts NaN, and what is beyond 32 bits, to the least integer, and packs that to -32768 and then -128. A group
+  in which a word became -32768 is done again with care (:func:`_bounded`): it has a NaN, an infinity or a value
+  far beyond the others, whose remainder need not be finite.
+* With care, a value is held between the two that give -128 and 127 *before* it is divided. NaN passes that; the last
+  byte of the integer that it becomes is the 0 that is wanted. Other CPUs do all groups so.
 """
 
 from __future__ import annotations
@@ -15,21 +17,29 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from emu.kernels.core.address import as_pointer
 from emu.kernels.core.annotations import Intrinsic, IrBuilder, IrType, IrValue, Real
-from emu.kernels.core.dtypes import BF16, F16, F32, bf16_to_f32, f16_to_f32, f32_bits_signed
-from emu.kernels.core.jit import carray, fixed_intrinsic, jit
-from emu.kernels.elementwise.one_divisor import is_moderate, quotient, reciprocal
+from emu.kernels.core.dtypes import BF16, F16, F32, f32_bits_signed
+from emu.kernels.core.jit import fixed_intrinsic, jit
+from emu.kernels.elementwise.one_divisor import is_moderate, reciprocal
 from emu.kernels.gemm.microkernel import LAYOUT, broadcast
 
-_GROUP = 32
 _MAGIC = (
     1.5 * 2**23
 )  # added to a value of at most 2**22, it leaves the nearest integer in the sum's last bits
 _I8, _I16, _I32, _I64 = (ir.IntType(width) for width in (8, 16, 32, 64))
 _F32 = ir.FloatType()
-_CONVERT = {64: "llvm.x86.avx512.mask.cvtps2dq.512", 32: "llvm.x86.avx.cvt.ps2dq.256"}
 _LANES = LAYOUT.vector_bytes // 4
+_SATURATES = LAYOUT.fused and _LANES > 4
+"""The CPU has x86's conversions and packs for vectors of 256 or 512 bits."""
+
+GROUP = 64 if _LANES == 16 else 32
+"""Values that are quantised at a time."""
+
+_CONVERT = {16: "llvm.x86.avx512.mask.cvtps2dq.512", 8: "llvm.x86.avx.cvt.ps2dq.256"}
+_PACK_TWICE = {
+    16: ("llvm.x86.avx512.packssdw.512", "llvm.x86.avx512.packsswb.512"),
+    8: ("llvm.x86.avx2.packssdw", "llvm.x86.avx2.packsswb"),
+}
 
 Divisor = tuple[Real, Real, Real, Real, Real, Real]
 """Divisor, zero point, both parts of the divisor's reciprocal, least and largest value that need be divided."""
@@ -44,7 +54,7 @@ def _fma(builder: IrBuilder, a: IrValue, b: IrValue, c: IrValue) -> IrValue:
     return _call(builder, f"llvm.fma.v{_LANES}f32", a.type, a, b, c)
 
 
-def _splat(value: float | int, kind: IrType, lanes: int = _LANES) -> IrValue:
+def _splat(value: float, kind: IrType, lanes: int = _LANES) -> IrValue:
     return ir.Constant(ir.VectorType(kind, lanes), [ir.Constant(kind, value)] * lanes)
 
 
@@ -63,61 +73,73 @@ def _load(builder: IrBuilder, kind: int, address: IrValue) -> IrValue:
     return builder.bitcast(bits, wide)
 
 
+def _convert(builder: IrBuilder, values: IrValue) -> IrValue:
+    """Convert to the nearest integers as x86 does."""
+    rest = []
+    if _LANES == 16:
+        rest = [_splat(0, _I32), ir.Constant(_I16, -1), ir.Constant(_I32, 4)]
+    return _call(builder, _CONVERT[_LANES], ir.VectorType(_I32, _LANES), values, *rest)
+
+
 def _to_integers(builder: IrBuilder, values: IrValue) -> IrValue:
-    """Round values to integers in -128..127; of NaN the last byte is 0."""
-    wide = ir.VectorType(_I32, _LANES)
-    width = LAYOUT.vector_bytes
-    if LAYOUT.fused and width in _CONVERT:
-        rest = []
-        if width == 64:
-            rest = [_splat(0, _I32), ir.Constant(_I16, -1), ir.Constant(_I32, 4)]
-        return _call(builder, _CONVERT[width], wide, values, *rest)
+    """Round values in -128..127 to integers; of NaN the last byte is 0."""
+    if _SATURATES:
+        return _convert(builder, values)
     total = builder.fadd(values, _splat(_MAGIC, _F32))
     number = builder.fcmp_ordered("ord", values, values)
-    return builder.select(number, builder.bitcast(total, wide), _splat(0, _I32))
-
-
-def _to_bytes(builder: IrBuilder, parts: list[IrValue]) -> IrValue:
-    """Pack the last bytes of vectors of 32 bits into one vector."""
-    while len(parts) > 1 and not (LAYOUT.fused and _LANES == 8):
-        joined = []
-        for a, b in zip(parts[::2], parts[1::2], strict=True):
-            picks = list(range(2 * a.type.count))
-            joined.append(builder.shuffle_vector(a, b, _picks(picks)))
-        parts = joined
-    if len(parts) == 1:
-        return builder.trunc(parts[0], ir.VectorType(_I8, _GROUP))
-    low = [builder.and_(part, _splat(255, _I32)) for part in parts]
-    i16s, i8s = ir.VectorType(_I16, 16), ir.VectorType(_I8, 32)
-    pairs = [
-        _call(builder, "llvm.x86.avx2.packusdw", i16s, a, b)
-        for a, b in zip(low[::2], low[1::2], strict=True)
-    ]
-    packed = _call(builder, "llvm.x86.avx2.packuswb", i8s, *pairs)
-    # AVX2 packs the halves of registers by themselves.
-    words = builder.bitcast(packed, ir.VectorType(_I32, 8))
-    words = builder.shuffle_vector(words, words, _picks([0, 4, 1, 5, 2, 6, 3, 7]))
-    return builder.bitcast(words, i8s)
+    bits = builder.bitcast(total, ir.VectorType(_I32, _LANES))
+    return builder.select(number, bits, _splat(0, _I32))
 
 
 def _picks(places: list[int]) -> IrValue:
     return ir.Constant(ir.VectorType(_I32, len(places)), [ir.Constant(_I32, n) for n in places])
 
 
-def _quantized(builder: IrBuilder, x: IrValue, by: list[IrValue], bounded: bool) -> IrValue:
-    """Divide a vector, add the zero point and round, as ``one_divisor.quotient`` says."""
-    divisor, zero, high, low, least, most = by
-    if bounded:  # in this order, NaN stays
-        x = builder.select(builder.fcmp_ordered(">", least, x), least, x)
-        x = builder.select(builder.fcmp_ordered("<", most, x), most, x)
+def _quotients(builder: IrBuilder, x: IrValue, by: list[IrValue]) -> IrValue:
+    """Divide a vector, as ``one_divisor.quotient`` says."""
+    divisor, _, high, low = by[:4]
     q = _fma(builder, x, high, builder.fmul(x, low))
     rest = _fma(builder, builder.fneg(q), divisor, x)
-    q = _fma(builder, rest, high, q)
-    return _to_integers(builder, builder.fadd(q, zero) if bounded else q)
+    return _fma(builder, rest, high, q)
 
 
-def _loop(kind: int, bounded: bool) -> Intrinsic:
-    """Make ``quantize(target, source, groups, by)``; unbounded, there is no zero point, and nothing beyond 127."""
+def _bounded(builder: IrBuilder, values: list[IrValue], by: list[IrValue]) -> IrValue:
+    """Quantise a group whatever it holds."""
+    _, zero, _, _, least, most = by
+    parts = []
+    for x in values:  # the comparisons are in this order, because so NaN stays
+        x = builder.select(builder.fcmp_ordered(">", least, x), least, x)
+        x = builder.select(builder.fcmp_ordered("<", most, x), most, x)
+        parts.append(_to_integers(builder, builder.fadd(_quotients(builder, x, by), zero)))
+    while len(parts) > 1:
+        picks = _picks(list(range(2 * parts[0].type.count)))
+        parts = [
+            builder.shuffle_vector(a, b, picks)
+            for a, b in zip(parts[::2], parts[1::2], strict=True)
+        ]
+    return builder.trunc(parts[0], ir.VectorType(_I8, GROUP))
+
+
+def _saturated(builder: IrBuilder, totals: list[IrValue]) -> tuple[IrValue, IrValue]:
+    """Round and pack four vectors; return the bytes, and whether a word among them became -32768."""
+    to_words, to_bytes = _PACK_TWICE[_LANES]
+    i16s, i8s = ir.VectorType(_I16, 2 * _LANES), ir.VectorType(_I8, GROUP)
+    a, b, c, d = (_convert(builder, total) for total in totals)
+    low, high = _call(builder, to_words, i16s, a, b), _call(builder, to_words, i16s, c, d)
+    packed = _call(builder, to_bytes, i8s, low, high)
+    # The packs treat each 128 bits by themselves.
+    order = [4 * lane + part for part in range(4) for lane in range(_LANES // 4)]
+    words = builder.bitcast(packed, ir.VectorType(_I32, _LANES))
+    words = builder.shuffle_vector(words, words, _picks(order))
+    least = builder.select(builder.icmp_signed("<", low, high), low, high)
+    found = builder.icmp_signed("==", least, _splat(-32768, _I16, 2 * _LANES))
+    any_ = builder.bitcast(found, ir.IntType(2 * _LANES))
+    strange = builder.icmp_unsigned("!=", any_, ir.Constant(any_.type, 0))
+    return builder.bitcast(words, i8s), strange
+
+
+def _loop(kind: int, inside: bool) -> Intrinsic:
+    """Make ``quantize(target, source, groups, by)``; see :func:`quantize_groups`."""
     size = 4 if kind == F32 else 2
 
     @fixed_intrinsic(types.void, *[types.int64] * 3, types.UniTuple(types.float32, 6))
@@ -127,21 +149,32 @@ def _loop(kind: int, bounded: bool) -> Intrinsic:
         vector = ir.VectorType(_F32, _LANES)
         numbers = [broadcast(builder, builder.extract_value(by, i), vector) for i in range(6)]
         with cgutils.for_range(builder, groups, intp=_I64) as loop:
-            place = builder.mul(loop.index, ir.Constant(_I64, _GROUP))
+            place = builder.mul(loop.index, ir.Constant(_I64, GROUP))
             at = builder.add(source, builder.mul(place, ir.Constant(_I64, size)))
-            parts = []
-            for first in range(0, _GROUP, _LANES):
-                x = _load(builder, kind, builder.add(at, ir.Constant(_I64, first * size)))
-                parts.append(_quantized(builder, x, numbers, bounded))
-            result = _to_bytes(builder, parts)
-            to = builder.inttoptr(builder.add(target, place), result.type.as_pointer())
+            to = builder.inttoptr(
+                builder.add(target, place), ir.VectorType(_I8, GROUP).as_pointer()
+            )
+            values = [
+                _load(builder, kind, builder.add(at, ir.Constant(_I64, first * size)))
+                for first in range(0, GROUP, _LANES)
+            ]
+            if not _SATURATES:
+                builder.store(_bounded(builder, values, numbers), to).align = 1
+                return
+            totals = [_quotients(builder, x, numbers) for x in values]
+            if not inside:
+                totals = [builder.fadd(total, numbers[1]) for total in totals]
+            result, strange = _saturated(builder, totals)
             builder.store(result, to).align = 1
+            if not inside:
+                with builder.if_then(strange, likely=False):
+                    builder.store(_bounded(builder, values, numbers), to).align = 1
 
     return quantize
 
 
-_f32, _f16, _bf16 = (_loop(kind, bounded=True) for kind in (F32, F16, BF16))
-_f32_inside, _f16_inside, _bf16_inside = (_loop(kind, bounded=False) for kind in (F32, F16, BF16))
+_f32, _f16, _bf16 = (_loop(kind, inside=False) for kind in (F32, F16, BF16))
+_f32_inside, _f16_inside, _bf16_inside = (_loop(kind, inside=True) for kind in (F32, F16, BF16))
 
 
 @jit(inline="always")
@@ -156,7 +189,7 @@ def _rounded(total: Real) -> int:
 
 @jit()
 def divisor_for(divisor: Real, zero: Real) -> tuple[bool, Divisor]:
-    """Return whether values may be quantised by :func:`quantize_by_one`, and what that needs."""
+    """Return whether values may be quantised by :func:`quantize_groups`, and what that needs."""
     most = np.float32((np.float32(127.0) - zero) * divisor)
     least = np.float32((np.float32(-128.0) - zero) * divisor)
     high, low = reciprocal(divisor)
@@ -167,26 +200,20 @@ def divisor_for(divisor: Real, zero: Real) -> tuple[bool, Divisor]:
     return fits, (divisor, zero, high, low, min(least, most), max(least, most))
 
 
-@jit(inline="always")
-def _one(x: Real, by: Divisor) -> np.int8:
-    inside = max(min(x, by[5]), by[4])
-    total = np.float32(quotient(inside, by[0], by[2], by[3]) + by[1])
-    return np.int8(_rounded(total) if x == x else 0)  # noqa: PLR0124 - false for NaN
-
-
 @jit()
-def quantize_by_one(kind: int, inside: bool, target: int, source: int, n: int, by: Divisor) -> None:
-    """Quantise ``n`` dense values, all by one divisor and zero point.
+def quantize_groups(
+    kind: int, inside: bool, target: int, source: int, groups: int, by: Divisor
+) -> None:
+    """Quantise groups of ``GROUP`` dense values, all by one divisor and zero point.
 
     Args:
         kind: Kind of the source: F32, F16 or BF16.
         inside: The zero point is 0, and no quotient is NaN or beyond 127.
-        target: Where the int8 results go.
+        target: Where the int8 results go; it does not overlap the source.
         source: Address of the values.
-        n: Number of values.
+        groups: Number of groups.
         by: What :func:`divisor_for` returned.
     """
-    groups = n // _GROUP
     if kind == F32:
         if inside:
             _f32_inside(target, source, groups, by)
@@ -201,15 +228,6 @@ def quantize_by_one(kind: int, inside: bool, target: int, source: int, n: int, b
         _f16_inside(target, source, groups, by)
     else:
         _f16(target, source, groups, by)
-    d = carray(as_pointer(target), (n,), np.int8)
-    s16 = carray(as_pointer(source), (n,), np.uint16)
-    s32 = carray(as_pointer(source), (n,), np.float32)
-    for i in range(groups * _GROUP, n):
-        if kind == F32:
-            x = s32[i]
-        else:
-            x = bf16_to_f32(s16[i]) if kind == BF16 else f16_to_f32(s16[i])
-        d[i] = _one(x, by)
 
 
-__all__ = ["Divisor", "divisor_for", "quantize_by_one"]
+__all__ = ["GROUP", "Divisor", "divisor_for", "quantize_groups"]

@@ -11,24 +11,25 @@ import functools
 from typing import NamedTuple
 
 import numpy as np
+from llvmlite import ir
+from numba import types
 
 from emu.kernels.cast import widen
 from emu.kernels.core.address import aligned_data, array_data, as_pointer, move_bytes
-from emu.kernels.core.annotations import Array, Bits, EntryPoint, Real
+from emu.kernels.core.annotations import Array, Bits, EntryPoint, IrBuilder, IrValue, Real
 from emu.kernels.core.dtypes import (
     BF16,
     F16,
     F32,
     FLOATS,
     bf16_to_f32,
-    bits_f32,
     f16_to_f32,
     f32_bits_signed,
     f32_to_bf16,
     f32_to_f16,
 )
-from emu.kernels.core.jit import annotated_entry, carray, jit
-from emu.kernels.elementwise.one_scale import Divisor, divisor_for, quantize_by_one
+from emu.kernels.core.jit import annotated_entry, carray, fixed_intrinsic, jit
+from emu.kernels.elementwise.one_scale import GROUP, Divisor, divisor_for, quantize_groups
 from emu.kernels.strided.copy import copy_row
 from emu.kernels.strided.operands import Planes, Sides, data, plane_offset, walk
 
@@ -218,17 +219,23 @@ def _row_by_one(
     kind: int, inside: bool, sides: Sides, loop: Loop, by: Divisor, scratch: int
 ) -> None:
     """:func:`_row` where all elements are divided by one divisor that :func:`divisor_for` fits."""
-    t_size, s_size = sides.target_size, sides.source_size
-    if loop.target == t_size and loop.source == s_size:
-        quantize_by_one(kind, inside, sides.target, sides.source, loop.extent, by)
-        return
+    t_size, s_size, n = sides.target_size, sides.source_size, loop.extent
     packed = scratch + 8 * BLOCK
     result = packed + 4 * BLOCK
-    for first in range(0, loop.extent, BLOCK):
-        m = min(BLOCK, loop.extent - first)
+    if loop.target == t_size and loop.source == s_size:
+        groups = n // GROUP
+        quantize_groups(kind, inside, sides.target, sides.source, groups, by)
+        done = groups * GROUP
+        if done < n:
+            move_bytes(packed, sides.source + done * s_size, (n - done) * s_size)
+            quantize_groups(kind, inside, result, packed, 1, by)
+            move_bytes(sides.target + done, result, n - done)
+        return
+    for first in range(0, n, BLOCK):
+        m = min(BLOCK, n - first)
         s, t = sides.source + first * loop.source, sides.target + first * loop.target
         copy_row(s_size, packed, s, m, s_size, loop.source)
-        quantize_by_one(kind, inside, result, packed, m, by)
+        quantize_groups(kind, inside, result, packed, (m + GROUP - 1) // GROUP, by)
         copy_row(t_size, t, result, m, loop.target, t_size)
 
 
@@ -310,15 +317,24 @@ def scale_arrays() -> EntryPoint:
     return annotated_entry(_scale_arrays)
 
 
+@fixed_intrinsic(types.float32, types.float32, types.float32)
+def _larger(builder: IrBuilder, top: IrValue, value: IrValue) -> IrValue:
+    """Return the larger of a magnitude and that of a value; in LLVM's types, as Numba's would be 64 bits wide."""
+    i32 = ir.IntType(32)
+    a = builder.bitcast(top, i32)
+    b = builder.and_(builder.bitcast(value, i32), ir.Constant(i32, 0x7FFFFFFF))
+    return builder.bitcast(builder.select(builder.icmp_signed(">", a, b), a, b), ir.FloatType())
+
+
 @jit()
 def _largest(kind: int, source: int, n: int) -> Real:
     """Return the largest magnitude, NaN above all; magnitudes sort like their bit patterns."""
     if kind == F32:
-        s32 = carray(as_pointer(source), (n,), np.uint32)
-        top32 = np.uint32(0)
+        s32 = carray(as_pointer(source), (n,), np.float32)
+        top32 = np.float32(0)
         for i in range(n):
-            top32 = max(top32, s32[i] & np.uint32(0x7FFFFFFF))
-        return bits_f32(top32)
+            top32 = _larger(top32, s32[i])
+        return top32
     s16 = carray(as_pointer(source), (n,), np.uint16)
     top16: Bits = np.uint16(0)
     for i in range(n):
