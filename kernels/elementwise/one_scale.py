@@ -95,22 +95,22 @@ def _picks(places: list[int]) -> IrValue:
     return ir.Constant(ir.VectorType(_I32, len(places)), [ir.Constant(_I32, n) for n in places])
 
 
-def _quotients(builder: IrBuilder, x: IrValue, by: list[IrValue]) -> IrValue:
-    """Divide a vector, as ``one_divisor.quotient`` says."""
+def _quotients(builder: IrBuilder, values: list[IrValue], by: list[IrValue]) -> list[IrValue]:
+    """Divide vectors, as ``one_divisor.quotient`` says; step by step, so that none waits for itself."""
     divisor, _, high, low = by[:4]
-    q = _fma(builder, x, high, builder.fmul(x, low))
-    rest = _fma(builder, builder.fneg(q), divisor, x)
-    return _fma(builder, rest, high, q)
+    q = [builder.fmul(x, low) for x in values]
+    q = [_fma(builder, x, high, part) for x, part in zip(values, q, strict=True)]
+    rest = [_fma(builder, builder.fneg(a), divisor, x) for x, a in zip(values, q, strict=True)]
+    return [_fma(builder, r, high, a) for r, a in zip(rest, q, strict=True)]
 
 
 def _bounded(builder: IrBuilder, values: list[IrValue], by: list[IrValue]) -> IrValue:
     """Quantise a group whatever it holds."""
     _, zero, _, _, least, most = by
-    parts = []
-    for x in values:  # the comparisons are in this order, because so NaN stays
-        x = builder.select(builder.fcmp_ordered(">", least, x), least, x)
-        x = builder.select(builder.fcmp_ordered("<", most, x), most, x)
-        parts.append(_to_integers(builder, builder.fadd(_quotients(builder, x, by), zero)))
+    # The comparisons are in this order, because so NaN stays.
+    held = [builder.select(builder.fcmp_ordered(">", least, x), least, x) for x in values]
+    held = [builder.select(builder.fcmp_ordered("<", most, x), most, x) for x in held]
+    parts = [_to_integers(builder, builder.fadd(q, zero)) for q in _quotients(builder, held, by)]
     while len(parts) > 1:
         picks = _picks(list(range(2 * parts[0].type.count)))
         parts = [
@@ -161,7 +161,7 @@ def _loop(kind: int, inside: bool) -> Intrinsic:
             if not _SATURATES:
                 builder.store(_bounded(builder, values, numbers), to).align = 1
                 return
-            totals = [_quotients(builder, x, numbers) for x in values]
+            totals = _quotients(builder, values, numbers)
             if not inside:
                 totals = [builder.fadd(total, numbers[1]) for total in totals]
             result, strange = _saturated(builder, totals)
