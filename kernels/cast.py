@@ -16,7 +16,13 @@ import numpy.typing as npt
 from numba.core import config
 
 from emu.kernels.core import dtypes
-from emu.kernels.core.address import as_pointer, move_bytes, prefetch_line, prefetch_line_to_write
+from emu.kernels.core.address import (
+    array_data,
+    as_pointer,
+    move_bytes,
+    prefetch_line,
+    prefetch_line_to_write,
+)
 from emu.kernels.core.annotations import Array, CArray, EntryPoint, Number
 from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import BF16, F8_E4M3FN, F16, F32, F64, FLOATS
@@ -29,7 +35,6 @@ from emu.kernels.strided.operands import (
     Planes,
     Sides,
     check_operand,
-    data,
     output,
     plane_offset,
     walk_arrays,
@@ -85,22 +90,21 @@ def cast(
     if wanted == source.dtype and not clamp:
         np.copyto(result, source)
         return result
+    kinds = (FLOATS[source.dtype], FLOATS[wanted], int(clamp))
     walk = walk_arrays(result, source)
-    scratch = np.empty(_SCRATCH_BYTES, np.uint8)
-    _entry()(
-        (FLOATS[source.dtype], FLOATS[wanted], int(clamp)),
-        (data(result), data(source), result.itemsize, source.itemsize),
-        walk.inner,
-        walk.rows,
-        walk.planes,
-        data(scratch),
+    dense = source.flags.c_contiguous and result.flags.c_contiguous
+    # A long cast is bound by memory, and each step of Python comes out of the cache slowly beside it.
+    scratch = (
+        result if dense and F32 in kinds[:2] and not clamp else np.empty(_SCRATCH_BYTES, np.uint8)
     )
+    sides = (id(result), id(source), result.itemsize, source.itemsize)
+    _entry()(kinds, sides, walk.inner, walk.rows, walk.planes, id(scratch))
     return result
 
 
 @functools.cache
 def _entry() -> EntryPoint:
-    return annotated_entry(_cast_rows)
+    return annotated_entry(_cast_arrays)
 
 
 class _Conversion(NamedTuple):
@@ -297,6 +301,16 @@ def _cast_rows(
                 else:
                     _cast_block(kinds, unpacked, s, m, middle)
                     copy_row(t_size, t, unpacked, m, inner.target, t_size)
+
+
+@jit()
+def _cast_arrays(
+    kinds: _Conversion, sides: Sides, inner: Axis, rows: Axis, planes: Planes, scratch: int
+) -> None:
+    """:func:`_cast_rows` of arrays given by their ``id()``."""
+    t, s = array_data(sides.target), array_data(sides.source)
+    here = Sides(t, s, sides.target_size, sides.source_size)
+    _cast_rows(kinds, here, inner, rows, planes, array_data(scratch))
 
 
 __all__ = ["cast"]

@@ -37,11 +37,12 @@ def _widened(builder: IrBuilder, kind: int, value: IrValue) -> IrValue:
 def _narrowed(builder: IrBuilder, kind: int, value: IrValue) -> IrValue:
     if kind == F16:
         return builder.fptrunc(value, _HALVES)
-    # As dtypes.f32_to_bf16, with a comparison of signed integers, which is all that AVX2 has.
+    # As dtypes.f32_to_bf16.
     b = builder
     odd = b.and_(b.lshr(value, _splat(16)), _splat(1))
     rounded = b.add(b.add(value, _splat(0x7FFF)), odd)
-    is_nan = b.icmp_signed(">", b.and_(value, _splat(0x7FFFFFFF)), _splat(0x7F800000))
+    number = b.bitcast(value, _FLOATS)
+    is_nan = b.fcmp_unordered("uno", number, number)
     result = b.select(is_nan, b.or_(value, _splat(0x400000)), rounded)
     return b.trunc(b.lshr(result, _splat(16)), _SHORTS)
 
