@@ -95,11 +95,21 @@ def _picks(places: list[int]) -> IrValue:
     return ir.Constant(ir.VectorType(_I32, len(places)), [ir.Constant(_I32, n) for n in places])
 
 
-def _quotients(builder: IrBuilder, values: list[IrValue], by: list[IrValue]) -> list[IrValue]:
-    """Divide vectors, as ``one_divisor.quotient`` says; step by step, so that none waits for itself."""
+def _quotients(
+    builder: IrBuilder, values: list[IrValue], by: list[IrValue], short: bool = False
+) -> list[IrValue]:
+    """Divide vectors, as ``one_divisor.quotient`` says; step by step, so that none waits for itself.
+
+    Args:
+        builder: Builder.
+        values: What is divided.
+        by: The fields of a ``Divisor``, each in all lanes.
+        short: The lower part of the reciprocal is 0.
+    """
     divisor, _, high, low = by[:4]
-    q = [builder.fmul(x, low) for x in values]
-    q = [_fma(builder, x, high, part) for x, part in zip(values, q, strict=True)]
+    q = [builder.fmul(x, high if short else low) for x in values]
+    if not short:
+        q = [_fma(builder, x, high, part) for x, part in zip(values, q, strict=True)]
     rest = [_fma(builder, builder.fneg(a), divisor, x) for x, a in zip(values, q, strict=True)]
     return [_fma(builder, r, high, a) for r, a in zip(rest, q, strict=True)]
 
@@ -138,8 +148,8 @@ def _saturated(builder: IrBuilder, totals: list[IrValue]) -> tuple[IrValue, IrVa
     return builder.bitcast(words, i8s), strange
 
 
-def _loop(kind: int, inside: bool) -> Intrinsic:
-    """Make ``quantize(target, source, groups, by)``; see :func:`quantize_groups`."""
+def _loop(kind: int, inside: bool, short: bool = False) -> Intrinsic:
+    """Make ``quantize(target, source, groups, by)``; see :func:`quantize_groups` and :func:`_quotients`."""
     size = 4 if kind == F32 else 2
 
     @fixed_intrinsic(types.void, *[types.int64] * 3, types.UniTuple(types.float32, 6))
@@ -161,7 +171,7 @@ def _loop(kind: int, inside: bool) -> Intrinsic:
             if not _SATURATES:
                 builder.store(_bounded(builder, values, numbers), to).align = 1
                 return
-            totals = _quotients(builder, values, numbers)
+            totals = _quotients(builder, values, numbers, short)
             if not inside:
                 totals = [builder.fadd(total, numbers[1]) for total in totals]
             result, strange = _saturated(builder, totals)
@@ -175,6 +185,7 @@ def _loop(kind: int, inside: bool) -> Intrinsic:
 
 _f32, _f16, _bf16 = (_loop(kind, inside=False) for kind in (F32, F16, BF16))
 _f32_inside, _f16_inside, _bf16_inside = (_loop(kind, inside=True) for kind in (F32, F16, BF16))
+_f32_short, _f32_inside_short = (_loop(F32, inside, short=True) for inside in (False, True))
 
 
 @jit(inline="always")
@@ -214,7 +225,12 @@ def quantize_groups(
         groups: Number of groups.
         by: What :func:`divisor_for` returned.
     """
-    if kind == F32:
+    if kind == F32 and by[3] == 0:
+        if inside:
+            _f32_inside_short(target, source, groups, by)
+        else:
+            _f32_short(target, source, groups, by)
+    elif kind == F32:
         if inside:
             _f32_inside(target, source, groups, by)
         else:
