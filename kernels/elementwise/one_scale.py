@@ -12,6 +12,8 @@ the conversion to an integer rounds, nor that packing to bytes saturates.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -32,7 +34,7 @@ _LANES = LAYOUT.vector_bytes // 4
 _SATURATES = LAYOUT.fused and _LANES > 4
 """The CPU has x86's conversions and packs for vectors of 256 or 512 bits."""
 
-GROUP = 64 if _LANES == 16 else 32
+GROUP = 64 if _SATURATES else 32
 """Values that are quantised at a time."""
 
 _CONVERT = {16: "llvm.x86.avx512.mask.cvtps2dq.512", 8: "llvm.x86.avx.cvt.ps2dq.256"}
@@ -131,9 +133,9 @@ def _bounded(builder: IrBuilder, values: list[IrValue], by: list[IrValue]) -> Ir
 
 
 def _saturated(builder: IrBuilder, totals: list[IrValue]) -> tuple[IrValue, IrValue]:
-    """Round and pack four vectors; return the bytes, and whether a word among them became -32768."""
+    """Round and pack four vectors; return the bytes, and the lesser of each two of the words that they came from."""
     to_words, to_bytes = _PACK_TWICE[_LANES]
-    i16s, i8s = ir.VectorType(_I16, 2 * _LANES), ir.VectorType(_I8, GROUP)
+    i16s, i8s = ir.VectorType(_I16, 2 * _LANES), ir.VectorType(_I8, 4 * _LANES)
     a, b, c, d = (_convert(builder, total) for total in totals)
     low, high = _call(builder, to_words, i16s, a, b), _call(builder, to_words, i16s, c, d)
     packed = _call(builder, to_bytes, i8s, low, high)
@@ -141,11 +143,19 @@ def _saturated(builder: IrBuilder, totals: list[IrValue]) -> tuple[IrValue, IrVa
     order = [4 * lane + part for part in range(4) for lane in range(_LANES // 4)]
     words = builder.bitcast(packed, ir.VectorType(_I32, _LANES))
     words = builder.shuffle_vector(words, words, _picks(order))
-    least = builder.select(builder.icmp_signed("<", low, high), low, high)
-    found = builder.icmp_signed("==", least, _splat(-32768, _I16, 2 * _LANES))
+    return builder.bitcast(words, i8s), _lesser(builder, low, high)
+
+
+def _lesser(builder: IrBuilder, a: IrValue, b: IrValue) -> IrValue:
+    return builder.select(builder.icmp_signed("<", a, b), a, b)
+
+
+def _is_strange(builder: IrBuilder, least: list[IrValue]) -> IrValue:
+    """Return whether a word is -32768."""
+    lesser = functools.reduce(functools.partial(_lesser, builder), least)
+    found = builder.icmp_signed("==", lesser, _splat(-32768, _I16, 2 * _LANES))
     any_ = builder.bitcast(found, ir.IntType(2 * _LANES))
-    strange = builder.icmp_unsigned("!=", any_, ir.Constant(any_.type, 0))
-    return builder.bitcast(words, i8s), strange
+    return builder.icmp_unsigned("!=", any_, ir.Constant(any_.type, 0))
 
 
 def _loop(kind: int, inside: bool, short: bool = False) -> Intrinsic:
@@ -161,24 +171,31 @@ def _loop(kind: int, inside: bool, short: bool = False) -> Intrinsic:
         with cgutils.for_range(builder, groups, intp=_I64) as loop:
             place = builder.mul(loop.index, ir.Constant(_I64, GROUP))
             at = builder.add(source, builder.mul(place, ir.Constant(_I64, size)))
-            to = builder.inttoptr(
-                builder.add(target, place), ir.VectorType(_I8, GROUP).as_pointer()
-            )
-            values = [
-                _load(builder, kind, builder.add(at, ir.Constant(_I64, first * size)))
-                for first in range(0, GROUP, _LANES)
-            ]
+            to = builder.add(target, place)
+
+            def read(first: int, end: int) -> list[IrValue]:
+                places = [ir.Constant(_I64, i * size) for i in range(first, end, _LANES)]
+                return [_load(builder, kind, builder.add(at, offset)) for offset in places]
+
+            def write(result: IrValue, first: int) -> None:
+                pointer = builder.add(to, ir.Constant(_I64, first))
+                pointer = builder.inttoptr(pointer, result.type.as_pointer())
+                builder.store(result, pointer).align = 1
+
+            least = []
+            for first in range(0, GROUP if _SATURATES else 0, 4 * _LANES):
+                totals = _quotients(builder, read(first, first + 4 * _LANES), numbers, short)
+                if not inside:
+                    totals = [builder.fadd(total, numbers[1]) for total in totals]
+                result, words = _saturated(builder, totals)
+                write(result, first)
+                least.append(words)
             if not _SATURATES:
-                builder.store(_bounded(builder, values, numbers), to).align = 1
-                return
-            totals = _quotients(builder, values, numbers, short)
-            if not inside:
-                totals = [builder.fadd(total, numbers[1]) for total in totals]
-            result, strange = _saturated(builder, totals)
-            builder.store(result, to).align = 1
-            if not inside:
-                with builder.if_then(strange, likely=False):
-                    builder.store(_bounded(builder, values, numbers), to).align = 1
+                write(_bounded(builder, read(0, GROUP), numbers), 0)
+            elif not inside:
+                with builder.if_then(_is_strange(builder, least), likely=False):
+                    # Read again: kept until here, the values would take registers from the loop.
+                    write(_bounded(builder, read(0, GROUP), numbers), 0)
 
     return quantize
 
