@@ -16,10 +16,17 @@ import numpy.typing as npt
 from numba.core import config
 
 from emu.kernels.core import dtypes
-from emu.kernels.core.address import as_pointer, move_bytes, prefetch_line, prefetch_line_to_write
+from emu.kernels.core.address import (
+    array_data,
+    as_pointer,
+    move_bytes,
+    prefetch_line,
+    prefetch_line_to_write,
+)
 from emu.kernels.core.annotations import Array, CArray, EntryPoint, Number
 from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import BF16, F8_E4M3FN, F16, F32, F64, FLOATS
+from emu.kernels.core.float_groups import GROUP, narrow_groups, widen_groups
 from emu.kernels.core.jit import annotated_entry, carray, jit
 from emu.kernels.errors import ArgumentError
 from emu.kernels.strided.access_plan import Axis
@@ -28,7 +35,6 @@ from emu.kernels.strided.operands import (
     Planes,
     Sides,
     check_operand,
-    data,
     output,
     plane_offset,
     walk_arrays,
@@ -36,10 +42,11 @@ from emu.kernels.strided.operands import (
 
 _BLOCK = 1024
 _LONG = 1 << 14  # elements that need not be in the L1 cache
-# On Zen 4 the prefetches cost more than they bring: of torch's rate, fp32 to fp16 has 0.91 with them and 1.02 without,
-# fp16 to fp32 0.90 and 1.05. Elsewhere they stay: they were chosen by measurement on another CPU.
-_FETCHES = not (vars(config)["CPU_NAME"] or llvm.get_host_cpu_name()).startswith("znver")
-_GROUP = 64  # elements between prefetches
+# On Zen 4 the prefetches cost more than they bring, and a name such as x86-64-v3 says nothing of the CPU. Elsewhere they
+# stay: they were chosen by measurement on another CPU.
+_FETCHES = not (vars(config)["CPU_NAME"] or llvm.get_host_cpu_name()).startswith(
+    ("znver", "x86-64")
+)
 _LINE, _AHEAD = 64, 2048  # bytes; the hardware's own prefetches stop at each page
 _SHORT = 32  # so few lines, read across from row to row, stay in the cache: a transposition
 _SCRATCH_BYTES = (8 + 4 + 8) * _BLOCK  # packed source, fp32 in between, result to unpack
@@ -83,22 +90,21 @@ def cast(
     if wanted == source.dtype and not clamp:
         np.copyto(result, source)
         return result
+    kinds = (FLOATS[source.dtype], FLOATS[wanted], int(clamp))
     walk = walk_arrays(result, source)
-    scratch = np.empty(_SCRATCH_BYTES, np.uint8)
-    _entry()(
-        (FLOATS[source.dtype], FLOATS[wanted], int(clamp)),
-        (data(result), data(source), result.itemsize, source.itemsize),
-        walk.inner,
-        walk.rows,
-        walk.planes,
-        data(scratch),
+    dense = source.flags.c_contiguous and result.flags.c_contiguous
+    # A long cast is bound by memory, and each step of Python comes out of the cache slowly beside it.
+    scratch = (
+        result if dense and F32 in kinds[:2] and not clamp else np.empty(_SCRATCH_BYTES, np.uint8)
     )
+    sides = (id(result), id(source), result.itemsize, source.itemsize)
+    _entry()(kinds, sides, walk.inner, walk.rows, walk.planes, id(scratch))
     return result
 
 
 @functools.cache
 def _entry() -> EntryPoint:
-    return annotated_entry(_cast_rows)
+    return annotated_entry(_cast_arrays)
 
 
 class _Conversion(NamedTuple):
@@ -119,43 +125,32 @@ def _fetch_ahead(target: int, source: int, target_bytes: int, source_bytes: int)
 
 @jit()
 def _widen_long(kind: int, target: int, source: int, groups: int) -> None:
-    """Widen groups of 16-bit elements that may not be in the cache."""
+    """Widen groups of 16-bit elements, fetching ahead."""
     for g in range(groups):
-        t, s = target + g * 4 * _GROUP, source + g * 2 * _GROUP
-        _fetch_ahead(t, s, 4 * _GROUP, 2 * _GROUP)
-        d = carray(as_pointer(t), (_GROUP,), np.float32)
-        bits = carray(as_pointer(s), (_GROUP,), np.uint16)
-        if kind == F16:
-            for i in range(_GROUP):
-                d[i] = dtypes.f16_to_f32(bits[i])
-        else:
-            for i in range(_GROUP):
-                d[i] = dtypes.bf16_to_f32(bits[i])
+        t, s = target + g * 4 * GROUP, source + g * 2 * GROUP
+        _fetch_ahead(t, s, 4 * GROUP, 2 * GROUP)
+        widen_groups(kind, t, s, 1)
 
 
 @jit()
 def _narrow_long(kind: int, target: int, source: int, groups: int) -> None:
-    """Round groups of fp32 elements that may not be in the cache to 16 bits."""
+    """Round groups of fp32 elements to 16 bits, fetching ahead."""
     for g in range(groups):
-        t, s = target + g * 2 * _GROUP, source + g * 4 * _GROUP
-        _fetch_ahead(t, s, 2 * _GROUP, 4 * _GROUP)
-        bits = carray(as_pointer(t), (_GROUP,), np.uint16)
-        values = carray(as_pointer(s), (_GROUP,), np.float32)
-        if kind == F16:
-            for i in range(_GROUP):
-                bits[i] = dtypes.f32_to_f16(values[i])
-        else:
-            for i in range(_GROUP):
-                bits[i] = dtypes.f32_to_bf16(values[i])
+        t, s = target + g * 2 * GROUP, source + g * 4 * GROUP
+        _fetch_ahead(t, s, 2 * GROUP, 4 * GROUP)
+        narrow_groups(kind, t, s, 1)
 
 
 @jit()
 def widen(kind: int, target: int, source: int, n: int) -> None:
     """Convert ``n`` elements of a kind narrower than fp32 to fp32; both addresses are dense."""
     done = 0
-    if _FETCHES and n >= _LONG and kind in (F16, BF16):
-        done = n // _GROUP * _GROUP
-        _widen_long(kind, target, source, n // _GROUP)
+    if kind in (F16, BF16):
+        done = n // GROUP * GROUP
+        if _FETCHES and n >= _LONG:
+            _widen_long(kind, target, source, n // GROUP)
+        else:
+            widen_groups(kind, target, source, n // GROUP)
     left = n - done
     d = carray(as_pointer(target + 4 * done), (left,), np.float32)
     s16 = carray(as_pointer(source + 2 * done), (left,), np.uint16)
@@ -178,9 +173,12 @@ def widen(kind: int, target: int, source: int, n: int) -> None:
 def narrow(kind: int, target: int, source: int, n: int) -> None:
     """Round ``n`` elements of fp32 to a narrower kind; both addresses are dense."""
     done = 0
-    if _FETCHES and n >= _LONG and kind in (F16, BF16):
-        done = n // _GROUP * _GROUP
-        _narrow_long(kind, target, source, n // _GROUP)
+    if kind in (F16, BF16):
+        done = n // GROUP * GROUP
+        if _FETCHES and n >= _LONG:
+            _narrow_long(kind, target, source, n // GROUP)
+        else:
+            narrow_groups(kind, target, source, n // GROUP)
     left = n - done
     s = carray(as_pointer(source + 4 * done), (left,), np.float32)
     d16 = carray(as_pointer(target + 2 * done), (left,), np.uint16)
@@ -303,6 +301,16 @@ def _cast_rows(
                 else:
                     _cast_block(kinds, unpacked, s, m, middle)
                     copy_row(t_size, t, unpacked, m, inner.target, t_size)
+
+
+@jit()
+def _cast_arrays(
+    kinds: _Conversion, sides: Sides, inner: Axis, rows: Axis, planes: Planes, scratch: int
+) -> None:
+    """:func:`_cast_rows` of arrays given by their ``id()``."""
+    t, s = array_data(sides.target), array_data(sides.source)
+    here = Sides(t, s, sides.target_size, sides.source_size)
+    _cast_rows(kinds, here, inner, rows, planes, array_data(scratch))
 
 
 __all__ = ["cast"]

@@ -33,6 +33,7 @@ __all__ = ["dequantize", "dynamic_quantize", "quant_scatter", "quantize"]
 _INT8 = np.dtype(np.int8)
 _FLOAT32 = np.dtype(np.float32)
 _VALUES = kinds_of("float16", "bfloat16", "float32")
+_MOST = float(np.finfo(np.float32).max)
 _OFFSETS = (*_VALUES, np.dtype(np.int32), _INT8)
 
 Factors = Array | np.generic | float
@@ -69,7 +70,9 @@ def quantize(
     kind = _kind("x.dtype", x.dtype)
     op = MULTIPLY if check.flag("multiply", multiply) else DIVIDE
     along, scale, zero = _factors(x.shape, axis, scales, ("zero_points", zero_points))
-    sources = {"x": x, "scales": scale, "zero_points": zero}
+    sources = {"x": x}
+    if isinstance(scales, np.ndarray) or isinstance(zero_points, np.ndarray):
+        sources |= {"scales": scale, "zero_points": zero}
     result = output("out", out, x.shape, _INT8, sources, x)
     _run(op, kind, result, x, along, scale, zero)
     return result
@@ -110,7 +113,9 @@ def dequantize(
     wanted = check.dtype("dtype", dtype)
     kind = _kind("dtype", wanted)
     along, scale, zero = _factors(q.shape, axis, scales, ("offsets", offsets))
-    sources = {"q": q, "scales": scale, "offsets": zero}
+    sources = {"q": q}
+    if isinstance(scales, np.ndarray) or isinstance(offsets, np.ndarray):
+        sources |= {"scales": scale, "offsets": zero}
     result = output("out", out, q.shape, wanted, sources, q)
     _run(RESTORE, kind, result, q, along, scale, zero)
     return result
@@ -202,7 +207,9 @@ def _factor(
     """Return scales or zero points as a dense fp32 vector of one or ``extent`` elements."""
     if isinstance(value, int | float):
         value = check.number(name, value)
-        with np.errstate(over="ignore"):
+        if abs(value) < _MOST:
+            return np.array([value], _FLOAT32)
+        with np.errstate(over="ignore"):  # which costs more than all else here
             return np.array([value], _FLOAT32)
     if not isinstance(value, np.ndarray | np.generic):
         raise ArgumentError(f"{name} must be a number or an array, but got {type(value).__name__}")

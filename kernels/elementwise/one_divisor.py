@@ -6,6 +6,8 @@ multiply-adds, 2 cycles:
 
 * ``q = fma(x, high, x * low)`` is within 0.51 units in the last place of ``x / divisor``, so it is one of its two
   neighbours;
+  Where the divisor is such that ``high`` errs by at most 2**-25 of it (three in four are), ``x * high`` is, too, and
+  ``low`` is 0;
 * ``r = fma(-q, divisor, x)`` is then exact, and
 * ``fma(r, high, q)`` is the correctly rounded quotient, as ``high`` is the correctly rounded reciprocal: Markstein,
   "Computation of elementary functions on the IBM RISC System/6000 processor".
@@ -26,6 +28,7 @@ from emu.kernels.gemm.microkernel import LAYOUT
 
 _SMALLEST, _LARGEST = np.float32(2.0**-40), np.float32(2.0**40)
 _BOUND = np.float32(2.0**24)
+_HALF_UNIT = np.float32(2.0**-25)
 _MOST_ZERO = np.float32(2.0**20)
 
 FUSED = LAYOUT.fused
@@ -47,10 +50,12 @@ def is_moderate(divisor: Real, zero: Real) -> bool:
 
 @jit(inline="always")
 def reciprocal(divisor: Real) -> tuple[Real, Real]:
-    """Return the two parts of the reciprocal of a moderate divisor."""
+    """Return the two parts of the reciprocal of a moderate divisor; 0 for the lower one where it isn't needed."""
     whole = np.float64(1.0) / np.float64(divisor)
     high = np.float32(whole)
-    return high, np.float32(whole - np.float64(high))
+    low = np.float32(whole - np.float64(high))
+    # Half a unit of rounding, and half a unit of the reciprocal's error: within one unit, as Markstein needs it.
+    return high, low if abs(low) > abs(high) * _HALF_UNIT else np.float32(0.0)
 
 
 @jit(inline="always")

@@ -11,33 +11,30 @@ import functools
 from typing import NamedTuple
 
 import numpy as np
+from llvmlite import ir
+from numba import types
 
 from emu.kernels.cast import widen
 from emu.kernels.core.address import aligned_data, array_data, as_pointer, move_bytes
-from emu.kernels.core.annotations import Array, Bits, EntryPoint, Real
+from emu.kernels.core.annotations import Array, Bits, EntryPoint, IrBuilder, IrValue, Real
 from emu.kernels.core.dtypes import (
     BF16,
     F16,
     F32,
     FLOATS,
     bf16_to_f32,
-    bits_f32,
     f16_to_f32,
     f32_bits_signed,
     f32_to_bf16,
     f32_to_f16,
 )
-from emu.kernels.core.jit import annotated_entry, carray, jit
-from emu.kernels.elementwise import one_divisor
+from emu.kernels.core.jit import annotated_entry, carray, fixed_intrinsic, jit
+from emu.kernels.elementwise.one_scale import GROUP, Divisor, divisor_for, quantize_groups
 from emu.kernels.strided.copy import copy_row
 from emu.kernels.strided.operands import Planes, Sides, data, plane_offset, walk
 
-DIVIDE, MULTIPLY, RESTORE, DIVIDE_BY_ONE, DIVIDE_DYNAMIC = range(5)
-"""Operations: quantise by dividing, by multiplying, or turn int8 back into values.
-
-The last two are chosen by the loops here: all values of a row are divided by one moderate divisor, and in the
-last no quotient is beyond 127.
-"""
+DIVIDE, MULTIPLY, RESTORE = range(3)
+"""Operations: quantise by dividing, by multiplying, or turn int8 back into values."""
 
 BLOCK = 1024
 """Elements at a time where they are packed, or where one scale holds for all of them."""
@@ -162,61 +159,6 @@ def _quantize(op: int, kind: int, target: int, source: int, scale: int, zero: in
             d[i] = _to_int8(_scaled(op, s32[i], a[i]) + z[i])
 
 
-@jit(inline="always")
-def _by_one(
-    value: Real, divisor: Real, parts: tuple[Real, Real], bound: Real, zero: Real
-) -> np.int8:
-    inside = max(min(value, bound), -bound)  # infinity has no remainder
-    total = one_divisor.quotient(inside, divisor, parts[0], parts[1]) + zero
-    total = total + _MAGIC if value == value else _MAGIC  # noqa: PLR0124 - false for NaN
-    return np.int8(max(min(f32_bits_signed(total), _HIGHEST), _LOWEST))
-
-
-@jit()
-def _quantize_by_one(kind: int, target: int, source: int, scale: int, zero: int, n: int) -> None:
-    """As :func:`_quantize`, all values with the first scale and zero point, which are moderate."""
-    d = carray(as_pointer(target), (n,), np.int8)
-    s16 = carray(as_pointer(source), (n,), np.uint16)
-    s32 = carray(as_pointer(source), (n,), np.float32)
-    a = carray(as_pointer(scale), (1,), np.float32)[0]
-    z = carray(as_pointer(zero), (1,), np.float32)[0]
-    parts, bound = one_divisor.reciprocal(a), one_divisor.largest_dividend(a)
-    if kind == BF16:
-        for i in range(n):
-            d[i] = _by_one(bf16_to_f32(s16[i]), a, parts, bound, z)
-    elif kind == F16:
-        for i in range(n):
-            d[i] = _by_one(f16_to_f32(s16[i]), a, parts, bound, z)
-    else:
-        for i in range(n):
-            d[i] = _by_one(s32[i], a, parts, bound, z)
-
-
-@jit(inline="always")
-def _by_largest(value: Real, divisor: Real, parts: tuple[Real, Real]) -> np.int8:
-    total = one_divisor.quotient(value, divisor, parts[0], parts[1]) + _MAGIC
-    return np.int8(f32_bits_signed(total))
-
-
-@jit()
-def _quantize_by_largest(kind: int, target: int, source: int, scale: int, n: int) -> None:
-    """As :func:`_quantize_by_one` without zero point, where no quotient is beyond 127."""
-    d = carray(as_pointer(target), (n,), np.int8)
-    s16 = carray(as_pointer(source), (n,), np.uint16)
-    s32 = carray(as_pointer(source), (n,), np.float32)
-    a = carray(as_pointer(scale), (1,), np.float32)[0]
-    parts = one_divisor.reciprocal(a)
-    if kind == BF16:
-        for i in range(n):
-            d[i] = _by_largest(bf16_to_f32(s16[i]), a, parts)
-    elif kind == F16:
-        for i in range(n):
-            d[i] = _by_largest(f16_to_f32(s16[i]), a, parts)
-    else:
-        for i in range(n):
-            d[i] = _by_largest(s32[i], a, parts)
-
-
 @jit()
 def _restore(kind: int, target: int, source: int, scale: int, zero: int, n: int) -> None:
     d16 = carray(as_pointer(target), (n,), np.uint16)
@@ -239,10 +181,6 @@ def _restore(kind: int, target: int, source: int, scale: int, zero: int, n: int)
 def _block(op: int, kind: int, target: int, source: int, scale: int, zero: int, n: int) -> None:
     if op == RESTORE:
         _restore(kind, target, source, scale, zero, n)
-    elif op == DIVIDE_DYNAMIC:
-        _quantize_by_largest(kind, target, source, scale, n)
-    elif op == DIVIDE_BY_ONE:
-        _quantize_by_one(kind, target, source, scale, zero, n)
     else:
         _quantize(op, kind, target, source, scale, zero, n)
 
@@ -277,6 +215,31 @@ def _row(op: int, kind: int, sides: Sides, loop: Loop, scales: Scales, scratch: 
 
 
 @jit()
+def _row_by_one(
+    kind: int, inside: bool, sides: Sides, loop: Loop, by: Divisor, scratch: int
+) -> None:
+    """:func:`_row` where all elements are divided by one divisor that :func:`divisor_for` fits."""
+    t_size, s_size, n = sides.target_size, sides.source_size, loop.extent
+    packed = scratch + 8 * BLOCK
+    result = packed + 4 * BLOCK
+    if loop.target == t_size and loop.source == s_size:
+        groups = n // GROUP
+        quantize_groups(kind, inside, sides.target, sides.source, groups, by)
+        done = groups * GROUP
+        if done < n:
+            move_bytes(packed, sides.source + done * s_size, (n - done) * s_size)
+            quantize_groups(kind, inside, result, packed, 1, by)
+            move_bytes(sides.target + done, result, n - done)
+        return
+    for first in range(0, n, BLOCK):
+        m = min(BLOCK, n - first)
+        s, t = sides.source + first * loop.source, sides.target + first * loop.target
+        copy_row(s_size, packed, s, m, s_size, loop.source)
+        quantize_groups(kind, inside, result, packed, (m + GROUP - 1) // GROUP, by)
+        copy_row(t_size, t, result, m, loop.target, t_size)
+
+
+@jit()
 def repeated_scales(scale: int, zero: int, copies: int, period: int, scratch: int) -> Scales:
     """Return the scales and zero points in the arrays with these ``id()``.
 
@@ -306,7 +269,8 @@ def scale_rows(
         scratch: Address of ``SCRATCH_BYTES - 64`` bytes that nobody else uses, but that may begin with
             the scales and zero points of :func:`repeated_scales`.
     """
-    filled, way = -1, op
+    filled = -1
+    by_one, by = divisor_for(np.float32(0.0), np.float32(0.0))
     inner, rows = walk.inner, walk.rows
     for plane in range(walk.planes.total):
         t_plane = sides.target + plane_offset(walk.planes, plane, 3, 0)
@@ -317,19 +281,22 @@ def scale_rows(
             here = Scales(scales.scale + p, scales.zero + p, scales.period)
             if inner.scale == 0:
                 if p != filled:
-                    m = min(inner.extent, BLOCK)
                     a = carray(as_pointer(here.scale), (1,), np.float32)[0]
                     z = carray(as_pointer(here.zero), (1,), np.float32)[0]
-                    _fill(scratch, a, m)
-                    _fill(scratch + 4 * BLOCK, z, m)
+                    if op == DIVIDE:
+                        by_one, by = divisor_for(a, z)
+                    if not by_one:
+                        m = min(inner.extent, BLOCK)
+                        _fill(scratch, a, m)
+                        _fill(scratch + 4 * BLOCK, z, m)
                     filled = p
-                    way = op
-                    if op == DIVIDE and one_divisor.is_moderate(a, z):
-                        way = DIVIDE_BY_ONE
                 here = Scales(scratch, scratch + 4 * BLOCK, BLOCK)
             t, s = t_plane + row * rows.target, s_plane + row * rows.source
             part = Sides(t, s, sides.target_size, sides.source_size)
-            _row(way, kind, part, inner, here, scratch)
+            if by_one:
+                _row_by_one(kind, False, part, inner, by, scratch)
+            else:
+                _row(op, kind, part, inner, here, scratch)
 
 
 @jit()
@@ -350,15 +317,24 @@ def scale_arrays() -> EntryPoint:
     return annotated_entry(_scale_arrays)
 
 
+@fixed_intrinsic(types.float32, types.float32, types.float32)
+def _larger(builder: IrBuilder, top: IrValue, value: IrValue) -> IrValue:
+    """Return the larger of a magnitude and that of a value; in LLVM's types, as Numba's would be 64 bits wide."""
+    i32 = ir.IntType(32)
+    a = builder.bitcast(top, i32)
+    b = builder.and_(builder.bitcast(value, i32), ir.Constant(i32, 0x7FFFFFFF))
+    return builder.bitcast(builder.select(builder.icmp_signed(">", a, b), a, b), ir.FloatType())
+
+
 @jit()
 def _largest(kind: int, source: int, n: int) -> Real:
     """Return the largest magnitude, NaN above all; magnitudes sort like their bit patterns."""
     if kind == F32:
-        s32 = carray(as_pointer(source), (n,), np.uint32)
-        top32 = np.uint32(0)
+        s32 = carray(as_pointer(source), (n,), np.float32)
+        top32 = np.float32(0)
         for i in range(n):
-            top32 = max(top32, s32[i] & np.uint32(0x7FFFFFFF))
-        return bits_f32(top32)
+            top32 = _larger(top32, s32[i])
+        return top32
     s16 = carray(as_pointer(source), (n,), np.uint16)
     top16: Bits = np.uint16(0)
     for i in range(n):
@@ -381,10 +357,9 @@ def _quantize_dynamic(
         planes: The axes around that.
         scratch: The ``id()`` of an array of ``SCRATCH_BYTES`` bytes.
     """
-    m = min(n, BLOCK)
     room = aligned_data(scratch)
     zeros = room + 4 * BLOCK
-    _fill(zeros, np.float32(0.0), m)
+    dense = Loop(n, 1, sides.source_size, 0)
     for plane in range(planes.total):
         t_plane = sides.target + plane_offset(planes, plane, 3, 0)
         s_plane = sides.source + plane_offset(planes, plane, 3, 1)
@@ -393,13 +368,14 @@ def _quantize_dynamic(
             t, s = t_plane + row * rows.target, s_plane + row * rows.source
             scale = np.float32(_largest(kind, s, n) / np.float32(127.0))
             carray(as_pointer(p_plane + row * rows.scale), (1,), np.float32)[0] = scale
-            _fill(room, scale, m)
             part = Sides(t, s, 1, sides.source_size)
-            dense = Loop(n, 1, sides.source_size, 0)
-            way = DIVIDE
-            if one_divisor.is_moderate(scale, np.float32(0.0)):
-                way = DIVIDE_DYNAMIC
-            _row(way, kind, part, dense, Scales(room, zeros, BLOCK), room)
+            fits, by = divisor_for(scale, np.float32(0.0))
+            if fits:
+                _row_by_one(kind, True, part, dense, by, room)
+            else:
+                _fill(room, scale, min(n, BLOCK))
+                _fill(zeros, np.float32(0.0), min(n, BLOCK))
+                _row(DIVIDE, kind, part, dense, Scales(room, zeros, BLOCK), room)
 
 
 @functools.cache
