@@ -15,8 +15,8 @@ from emu.comm.world.exchange import Fetch, Transfer
 
 
 def is_in_heap(group: Collectives, array: Array) -> bool:
-    """Return whether others can read a dense array where it lies: it is in the heap, and not small."""
-    return array.flags.c_contiguous and group._exchange.place(array) >= 0
+    """Return whether others can read a dense array where it lies: it is in the heap."""
+    return array.flags.c_contiguous and group._exchange.offset(array) >= 0
 
 
 def read_in_place(
@@ -60,6 +60,6 @@ def read_in_place(
             stage=[],
             senders=(),
             fetch=fetch,
-            source=exchange.place(source),
+            source=exchange.offset(source),
         )
     )

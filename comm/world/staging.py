@@ -27,8 +27,11 @@ CACHE_BYTES = 16 << 20
 FLAT_BYTES = 8 << 10
 """Up to this size every member reduces all by itself."""
 
+STAGED_BYTES = 96 << 10
+"""From this size on symmetric inputs and outputs are used where they are; to stage less takes less time than to agree."""
+
 DIRECT_BYTES = 32 << 10
-"""From this size on symmetric inputs and outputs are used where they are."""
+"""The same where the staging buffers hold no more: to stage it would take several rounds."""
 
 FLAT, ROWS, SLICES = 0, 1, 2
 """Modes of a reduction: each member reduces all, its row, or its slice of each chunk."""
@@ -63,6 +66,7 @@ class Staging:
         room = min(CHUNK_BYTES, CACHE_BYTES // 2 // n_pes, layout.heap_bytes // 64)
         self.slot = max(LINE, room // n_pes // LINE * LINE)
         self.chunk = self.slot * n_pes
+        self._direct = max(DIRECT_BYTES, min(STAGED_BYTES, self.chunk))
         prefix = "emu.collectives."
         headers, staging, results = (
             group.alloc(shape, dtype, name=prefix + name, key=prefix + name)
@@ -115,14 +119,17 @@ class Staging:
     # --- parts of a call -------------------------------------------------------------------
 
     def place(self, array: Array) -> int:
+        """Return the offset of a dense array that is used where it lies; ``UNKNOWN`` of others."""
+        return self.offset(array) if array.nbytes >= self._direct else UNKNOWN
+
+    def offset(self, array: Array) -> int:
         """Return the offset of a dense array in this PE's symmetric heap; ``UNKNOWN`` elsewhere."""
         offset = int(array_data(id(array)) - self.heaps[self.group.my_pe])
-        inside = 0 <= offset < self.group.segment.layout.heap_room
-        return offset if inside and array.nbytes >= DIRECT_BYTES else UNKNOWN
+        return offset if 0 <= offset < self.group.segment.layout.heap_room else UNKNOWN
 
     def is_direct(self, *nbytes: int) -> bool:
         """Return whether arrays of so many bytes would be used in place if they were in the heap."""
-        return max(nbytes) >= DIRECT_BYTES
+        return max(nbytes) >= self._direct
 
     def plan_reduction(self, reduction: Reduction) -> tuple[Words, Words, Words]:
         """Return the plan of a reduction, what it stages, and its members, as if its arrays lay at address 0."""

@@ -241,7 +241,7 @@ def forms(size: int) -> None:
 
 
 @pytest.mark.parametrize("n_pes", thorough(PES, 3))
-@pytest.mark.parametrize("size", [100, 20_000, 90_001])
+@pytest.mark.parametrize("size", [100, 10_000, 20_000, 30_000, 90_001])
 def test_where_arrays_lie(n_pes: int, size: int) -> None:
     emu.launch(forms, n_pes, args=(size,), timeout=30, heap_size=1 << 24)
 

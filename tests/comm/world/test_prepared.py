@@ -218,3 +218,42 @@ def many_shapes() -> int:
 
 def test_no_more_calls_are_kept_than_that() -> None:
     assert max(emu.launch(many_shapes, 2, timeout=30)) <= MOST
+
+
+def in_the_heap(nbytes: int) -> list[bool]:
+    """Say for each kind whether its second call, with arrays in the heap, is a prepared one."""
+    world = emu.world()
+    n, me, found = world.n_pes, world.my_pe, []
+    count = nbytes // 4
+    flat, wide = (
+        world.alloc(shape, np.float32, key=f"heap {shape}") for shape in ((count,), (n, count // n))
+    )
+    calls = [("all_reduce", "sum", flat, flat), ("all_to_all", None, wide, wide)]
+    for kind, detail, source, target in calls:
+        source.local[...] = me + 1
+        getattr(world, kind)(source, out=target)
+        source.local[...] = me + 2
+        again = world._exchange.prepared.call(kind, detail, source, target)
+        found.append(again is not None)
+        expected = np.arange(2, n + 2)
+        if again is None:
+            continue
+        if kind == "all_reduce":
+            assert (target.local == expected.sum()).all()
+        else:
+            assert (target.local == expected[:, None]).all()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "heap_size", "prepared"),
+    [
+        (32 << 10, 1 << 24, True),
+        (64 << 10, 1 << 24, True),
+        (96 << 10, 1 << 24, False),
+        (64 << 10, 1 << 20, False),  # no buffer takes it at once
+    ],
+)
+def test_small_arrays_in_the_heap_are_prepared(nbytes: int, heap_size: int, prepared: bool) -> None:
+    found = emu.launch(in_the_heap, 2, args=(nbytes,), heap_size=heap_size, timeout=30)
+    assert found == [[prepared, prepared]] * 2
