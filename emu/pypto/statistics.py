@@ -6,6 +6,7 @@ As those of :mod:`emu.pypto.reduction` they see the valid part only.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,9 +31,9 @@ def _mean(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) ->
         outputs[0][...] = 0
 
 
-def _average(x: Array, axes: tuple[int, ...], keepdim: bool, correction: float = 0) -> Array:
+def _average(x: Array, axes: int | tuple[int, ...], keepdim: bool, correction: float = 0) -> Array:
     count = 1
-    for axis in axes:
+    for axis in axes if isinstance(axes, tuple) else (axes,):
         count *= x.shape[axis]
     total = np.sum(x, axis=axes, keepdims=keepdim, dtype=x.dtype)
     average: Array = np.asarray(total / x.dtype.type(max(count - correction, 0)))
@@ -76,8 +77,11 @@ def _cumprod(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes)
     outputs[0][...] = np.cumprod(x, axis=attributes[0], dtype=x.dtype)
 
 
-MEAN = Operation("mean", "other", _mean)
-VAR = Operation("var", "other", _var)
+MEAN = Operation("mean", "reduce", _mean)
+VAR = Operation("var", "reduce", _var)
+_OVER_AXES = {
+    each: replace(each, name=f"{each.name} over axes", kind="other") for each in (MEAN, VAR)
+}
 PROD = Operation("prod", "other", _prod)
 ANY = Operation("any", "other", _test(np.any))
 ALL = Operation("all", "other", _test(np.all))
@@ -97,7 +101,11 @@ def _reduce(
     axes, keepdim = axes_of(a, dim), as_flag(keepdim, "keepdim")
     shape, valid = (reduced(n, axes, keepdim) for n in (a.shape, a.valid_shape))
     out = new_tensor(shape, dtype or a.dtype, valid)
-    submit(operation, (a,), (out,), (axes, keepdim, *more))
+    if operation in _OVER_AXES and len(axes) == 1:
+        submit(operation, (a,), (out,), (axes[0], keepdim, *more))
+    else:
+        operation = _OVER_AXES.get(operation, operation)
+        submit(operation, (a,), (out,), (axes, keepdim, *more))
     return out
 
 

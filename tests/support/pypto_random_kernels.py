@@ -88,14 +88,26 @@ class Program:
     def op(self, rng: random.Random, a: Tensor, b: Tensor) -> Tensor:
         """Make an op whose bits backends agree on."""
         names = ["add", "sub", "mul", "maximum", "minimum", "where", "amax", "amin", "view", "cast"]
+        names += ["sign", "logic"]
         if self.is_float:
-            names += ["div", "sqrt", "floor", "relu", "number"]
+            names += ["div", "sqrt", "floor", "relu", "number", "test"]
         else:
-            names += ["sum"]
+            names += ["sum", "bits", "bits", "bitwise_not"]
         name = rng.choice(names)
         if name == "where":
             return pypto.where(pypto.gt(a, b), a, b) + 0
-        if name in ("sqrt", "floor", "relu"):
+        if name == "logic":
+            word = rng.choice(["and", "or", "xor"])
+            flags = getattr(pypto, f"logical_{word}")(a, b)
+            return pypto.where(pypto.logical_not(flags), a, b)
+        if name == "test":
+            test = getattr(pypto, rng.choice(["isnan", "isinf", "isfinite"]))
+            return pypto.where(pypto.bitwise_xor(test(a), test(b)), a, b)
+        if name == "bits":
+            word = rng.choice(["and", "or", "xor", "left_shift", "right_shift"])
+            other = b if rng.random() < 0.5 else rng.randrange(12)
+            return getattr(pypto, f"bitwise_{word}")(a, other)
+        if name in ("sqrt", "floor", "relu", "sign", "bitwise_not"):
             return getattr(pypto, name)(a)
         if name == "number":
             return (a + 0.5) * 2.0

@@ -64,8 +64,34 @@ def _select(b: Builder, facts: Facts, x: list[Value]) -> Value:
     return b.select(x[0], x[1], x[2])
 
 
+def _shift(code: Code) -> Emit:
+    """Shift; a count below 0, or of all bits or more, leaves 0, or the sign."""
+
+    def emit(b: Builder, facts: Facts, x: list[Value]) -> Value:
+        value, count = x
+        dtype = value.dtype
+        outside = b.compare(Code.GE, count, b.constant(dtype.bits, count.type))
+        if dtype.limits[0] < 0:
+            below = b.compare(Code.LT, count, b.constant(0, count.type))
+            outside = b.binary(Code.OR, outside, below)
+        keeps_sign = code is Code.SHR and dtype.limits[0] < 0
+        instead = b.constant(dtype.bits - 1 if keeps_sign else 0, count.type)
+        found = b.binary(code, value, b.select(outside, instead, count))
+        if keeps_sign:
+            return found
+        return b.select(outside, b.constant(0, found.type), found)
+
+    return emit
+
+
 EMITTERS: dict[str, Emit] = {
     "pypto.abs": _unary(Code.ABS),
+    "pypto.and": _binary(Code.AND),
+    "pypto.left_shift": _shift(Code.SHL),
+    "pypto.not": _unary(Code.NOT),
+    "pypto.or": _binary(Code.OR),
+    "pypto.right_shift": _shift(Code.SHR),
+    "pypto.xor": _binary(Code.XOR),
     "pypto.add": _binary(Code.ADD),
     "pypto.cast": _cast,
     "pypto.div": _binary(Code.DIV),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from emu.pypto import operation
 from emu.pypto.native.batch import Scalar, Spot, Step, Store
-from emu.pypto.native.lowering import can_lower, tile_dtype
+from emu.pypto.native.lowering import NEEDS_ROWS, can_lower, tile_dtype
 from emu.pypto.symbolic import Shape
 from emu.tile.fusion import LONGEST_ROW
 
@@ -95,7 +95,8 @@ def _can_compile(step: Step, stores: Sequence[Store], least: int) -> bool:
     axis = axis_of(step)
     if space[axis] == 1:
         return False
-    return step.operation.kind == "reduce" or _is_row(space, axis)
+    needs_rows = step.operation.kind == "row" or step.operation.name in NEEDS_ROWS
+    return not needs_rows or _is_row(space, axis)
 
 
 def _is_row(space: Shape, axis: int) -> bool:

@@ -5,6 +5,7 @@ Arithmetic on halves is in FP32, and each op rounds once, as the references do.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -12,7 +13,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from emu.pypto.operation import Attributes, Operation
-from emu.tile.types import BF16, F16, F32, FROM_NUMPY, I1, DType
+from emu.tile.types import BF16, F16, F32, F64, FROM_NUMPY, I1, DType
 
 
 class Nodes(Protocol):
@@ -133,6 +134,91 @@ def _is_nan(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
     return nodes.add("pypto.ne", I1, [x, x], facts.is_reduced)
 
 
+def _beside_infinity(kind: str) -> Lower:
+    """Compare magnitudes with infinity."""
+
+    def lower(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
+        dtype, (x,) = _widen(nodes, operands, facts)
+        x = nodes.add("pypto.abs", dtype, [x], facts.is_reduced)
+        return nodes.add(kind, I1, [x, nodes.constant(math.inf, dtype)], facts.is_reduced)
+
+    return lower
+
+
+def _logic(kind: str) -> Lower:
+    """Combine whether operands are not 0."""
+
+    def lower(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
+        flags = [_cast(nodes, x, I1, facts.is_reduced) for x in operands]
+        return nodes.add(kind, I1, flags, facts.is_reduced)
+
+    return lower
+
+
+def _bits(kind: str) -> Lower:
+    def lower(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
+        numbers = [number for number, _ in operands]
+        return nodes.add(kind, facts.dtype, numbers, facts.is_reduced)
+
+    return lower
+
+
+def _sign(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
+    dtype, (x,) = _widen(nodes, operands, facts)
+    zero, at_rows = nodes.constant(0, dtype), facts.is_reduced
+    # Of NaN it is NaN, and of -0 it is 0.
+    found = nodes.add("pypto.add", dtype, [x, zero], at_rows)
+    above = nodes.add("pypto.gt", I1, [x, zero], at_rows)
+    found = nodes.add("pypto.where", dtype, [above, nodes.constant(1, dtype), found], at_rows)
+    if dtype.is_float or dtype.limits[0] < 0:
+        below = nodes.add("pypto.lt", I1, [x, zero], at_rows)
+        found = nodes.add("pypto.where", dtype, [below, nodes.constant(-1, dtype), found], at_rows)
+    return _cast(nodes, (found, dtype), facts.dtype, at_rows)
+
+
+def _without_minus_infinity(
+    nodes: Nodes, x: int, found: int, dtype: DType, is_reduced: bool
+) -> int:
+    """Return what was found, but -0, the limit, where ``x`` is -inf."""
+    lowest = nodes.constant(-math.inf, dtype)
+    is_lowest = nodes.add("pypto.eq", I1, [x, lowest], is_reduced)
+    zero = nodes.constant(-0.0, dtype)
+    return nodes.add("pypto.where", dtype, [is_lowest, zero, found], is_reduced)
+
+
+def _gelu(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
+    """Compute in FP64, as the reference does: of what is far below 0, ``1 + erf`` leaves little."""
+    dtype, at_rows = widened(operands[0][1]), facts.is_reduced
+    x = _cast(nodes, operands[0], F64, at_rows)
+
+    def add(name: str, a: int, b: int) -> int:
+        return nodes.add(f"pypto.{name}", F64, [a, b], at_rows)
+
+    root, half, one = (nodes.constant(value, F64) for value in (math.sqrt(2), 0.5, 1))
+    e = nodes.add("pypto.erf", F64, [add("div", x, root)], at_rows)
+    found = add("mul", add("mul", half, x), add("add", one, e))
+    found = _without_minus_infinity(nodes, x, found, F64, at_rows)
+    found = _cast(nodes, (found, F64), dtype, at_rows)
+    return _cast(nodes, (found, dtype), facts.dtype, at_rows)
+
+
+def _gelu_tanh(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
+    dtype, (x,) = _widen(nodes, operands, facts)
+    at_rows = facts.is_reduced
+
+    def add(name: str, a: int, b: int) -> int:
+        return nodes.add(f"pypto.{name}", dtype, [a, b], at_rows)
+
+    numbers = (math.sqrt(2 / math.pi), 0.044715, 0.5, 1)
+    root, part, half, one = (nodes.constant(value, dtype) for value in numbers)
+    cube = add("mul", add("mul", add("mul", part, x), x), x)
+    inner = add("mul", root, add("add", x, cube))
+    t = nodes.add("pypto.tanh", dtype, [inner], at_rows)
+    found = add("mul", add("mul", half, x), add("add", one, t))
+    found = _without_minus_infinity(nodes, x, found, dtype, at_rows)
+    return _cast(nodes, (found, dtype), facts.dtype, at_rows)
+
+
 def _reciprocal(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
     dtype, (x,) = _widen(nodes, operands, facts)
     found = nodes.add("pypto.div", dtype, [nodes.constant(1, dtype), x], facts.is_reduced)
@@ -184,6 +270,22 @@ def _mean(nodes: Nodes, x: int, dtype: DType) -> int:
     return nodes.add("pypto.div", dtype, [total, nodes.constant(nodes.row_length, dtype)], True)
 
 
+def _mean_of_rows(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
+    dtype = widened(operands[0][1])
+    found = _mean(nodes, _cast(nodes, operands[0], dtype, False), dtype)
+    return _cast(nodes, (found, dtype), facts.dtype, True)
+
+
+def _variance(nodes: Nodes, operands: Sequence[Operand], facts: Facts) -> int:
+    dtype, correction = widened(operands[0][1]), facts.attributes[2]
+    x = _cast(nodes, operands[0], dtype, False)
+    x = nodes.add("pypto.sub", dtype, [x, _mean(nodes, x, dtype)])
+    total = nodes.reduce("pypto.add", dtype, nodes.add("pypto.mul", dtype, [x, x]))
+    count = nodes.constant(max(nodes.row_length - correction, 0), dtype)
+    found = nodes.add("pypto.div", dtype, [total, count], True)
+    return _cast(nodes, (found, dtype), facts.dtype, True)
+
+
 def _norm(is_centred: bool) -> Lower:
     """Divide rows by the root of their mean square, then apply weight and bias."""
 
@@ -209,18 +311,29 @@ _ARITHMETIC = (
     *("exp", "log", "sqrt", "rsqrt", "sigmoid", "sin", "cos", "tanh", "erf", "expm1", "log1p"),
 )
 
+_BITS = ("and", "or", "xor", "not", "left_shift", "right_shift")
+
 LOWERINGS: dict[str, Lower] = {
     **{name: _arithmetic(f"pypto.{name}") for name in _ARITHMETIC},
     **{name: _comparison(f"pypto.{name}") for name in ("eq", "ne", "gt", "ge", "lt", "le")},
     **{name: _rounding(f"pypto.{name}") for name in ("floor", "ceil", "round", "trunc")},
+    **{f"logical_{name}": _logic(f"pypto.{name}") for name in ("and", "or", "xor", "not")},
+    **{f"bitwise_{name}": _bits(f"pypto.{name}") for name in _BITS},
     "assemble": _convert,
     "cast": _convert,
     "clip": _clip,
+    "gelu": _gelu,
+    "gelu_tanh": _gelu_tanh,
+    "isfinite": _beside_infinity("pypto.lt"),
+    "isinf": _beside_infinity("pypto.eq"),
     "isnan": _is_nan,
     "reciprocal": _reciprocal,
     "relu": _relu,
+    "sign": _sign,
     "silu": _silu,
     "where": _where,
+    "mean": _mean_of_rows,
+    "var": _variance,
     "sum": _reduction("pypto.add"),
     "amax": _reduction("pypto.maximum"),
     "amin": _reduction("pypto.minimum"),
@@ -231,7 +344,14 @@ LOWERINGS: dict[str, Lower] = {
 }
 """Function per name of an operation."""
 
-_BOOLS = frozenset({"assemble", "cast", "where"})
+NEEDS_ROWS = frozenset({"var"})
+"""Reductions that look at elements again when they know something of the row."""
+
+_BOOLS = frozenset(
+    {"assemble", "cast", "where"}
+    | {f"logical_{name}" for name in ("and", "or", "xor", "not")}
+    | {f"bitwise_{name}" for name in ("and", "or", "xor", "not")}
+)
 """Operations whose operands may be DT_BOOL."""
 
 
