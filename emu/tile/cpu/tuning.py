@@ -4,8 +4,8 @@ What is best differs among CPUs that run the same instructions. The table gives 
 ``EMU_CPU_CODE`` forces one or more of them, with commas: ``stream=never``, ``stream=always`` or ``stream=BYTES``, ``width=256``
 or ``width=512``, and ``rows=BYTES/LEVEL``.
 
-Measured are ``znver4``, code for ``x86-64-v3`` on it, and ``sapphirerapids`` (its rows and width; its streams are known to
-gain less from one thread, and were not measured). The others are estimated: what ``llvm-mca`` says of a loop that adds two vectors
+Measured are ``znver4``, code for ``x86-64-v3`` on it, and rows and width on an Intel Xeon with AMX, which stands here as
+``sapphirerapids`` (its streams were not measured). The others are estimated: what ``llvm-mca`` says of a loop that adds two vectors
 (docs/dev/streams.md), and of prefetches what was measured on the next relative of the same maker.
 """
 
