@@ -50,6 +50,10 @@ def test_doctor_warm_compiles_all() -> None:
     )
     loaded, missing = json.loads(probe.stdout)
     assert missing == []
-    assert {"_multiply_arrays", "_multiply_shared", "_cast_rows", "reduce_run", "_add_rows"} <= set(
-        loaded
-    )
+    assert {
+        "_multiply_arrays",
+        "_multiply_shared",
+        "_cast_arrays",
+        "reduce_run",
+        "_add_rows",
+    } <= set(loaded)
