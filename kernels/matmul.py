@@ -47,6 +47,7 @@ from emu.kernels.gemm.arguments import (
     result_array,
 )
 from emu.kernels.gemm.blocks import (
+    BLOCK_ROWS,
     BLOCK_STEPS,
     MAX_K,
     block_columns,
@@ -70,6 +71,10 @@ from emu.kernels.gemm.operands import (
 )
 
 _KINDS = kinds_of("float32", "float16", "bfloat16", "float64", "int32")
+
+_MANY_ROWS = 2 * BLOCK_ROWS
+_LONGEST = 1024
+"""Steps of k for which many columns fit the caches; longer products of many rows go on from their sums."""
 
 MAX_THREADS = 1024
 """Largest number of threads of one product."""
@@ -278,14 +283,17 @@ class _Work:
         if share_k and self._few(m, n) and k >= 2 * _SPLIT_K:
             self._share_k(a, b, c, min(threads, k // _SPLIT_K))
             return
-        if 0 < k <= MAX_K:
+        longest = MAX_K
+        if direct and m >= _MANY_ROWS and not self.packed[0] and self.sums.kind == "f":
+            longest = _LONGEST
+        if 0 < k <= longest:
             self._multiply(a, b, c, direct, False, threads)
             return
         total = c if direct else np.empty((m, n), self.sums)
         if k == 0:
             total[...] = 0
-        for start in range(0, k, MAX_K):
-            part = slice(start, min(start + MAX_K, k))
+        for start in range(0, k, longest):
+            part = slice(start, min(start + longest, k))
             self._multiply(a[:, part], b[part], total, True, start > 0, threads)
         if total is not c:
             self._finish(total, c)

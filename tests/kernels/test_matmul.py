@@ -291,6 +291,24 @@ def test_threads_change_no_bit(dtype: Any, shape: tuple[int, int, int]) -> None:
     np.testing.assert_array_equal(matmul(a, b), plain)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("dtype", "precision"), [(F32, "exact"), (F64, "exact"), (BF16, "exact"), (BF16, "native")]
+)
+def test_a_long_k_in_parts_gives_the_same_bits(dtype: Any, precision: Any, threads: int) -> None:
+    """Products of many rows go through k in parts; those of few rows, which have the same bits, do not."""
+    rng = np.random.default_rng(5)
+    rows, k = 2 * gemm.BLOCK_ROWS, 3 * 1024 + 7
+    a, b = random_array(rng, (rows, k), dtype), random_array(rng, (k, 70), dtype)
+    a[3, 1030], b[2050, 9] = np.inf, np.nan
+    result = np.float64 if dtype == F64 else np.float32
+    out = np.full((rows, 70), np.nan, result)
+    matmul(a, b, out=out, precision=precision, threads=threads)
+    for start in range(0, rows, 64):
+        few = matmul(a[start : start + 64], b, dtype=result, precision=precision, threads=1)
+        np.testing.assert_array_equal(out[start : start + 64], few)
+
+
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 def test_rows_a_page_apart_give_the_same_bits(dtype: Any) -> None:
     """They are copied side by side where there are many columns; rows that are not a page apart are not."""

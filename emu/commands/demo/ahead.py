@@ -1,8 +1,9 @@
-"""Compilation, in a second process, of kernels that later stops of the tour need.
+"""Compilation, in further processes, of kernels that later stops of the tour need.
 
 Where the cache of compiled kernels is empty, compiling takes most of the tour's time. While the first stops run
-on one core, this process fills the cache on another, beginning with what takes longest. A kernel is compiled by
-one process at a time: a stop that comes too early waits for it, and compiles what this process has not begun.
+on one core, a second process fills the cache on another, beginning with what takes longest. A kernel is compiled by
+one process at a time: a stop that comes too early waits for it, and compiles what nobody has begun. A third process,
+of the lowest priority, compiles for the last stops in the time that such waits leave.
 """
 
 from __future__ import annotations
@@ -22,30 +23,36 @@ from emu.kernels.core.environment import usable_cores
 _STOP_S = 2.0
 """Seconds that the process gets to end by itself, so that it removes a file that it was writing."""
 
-_PROGRAM = f"import sys; sys.path[:] = sys.argv[2:]; import {__name__} as m; m.compile_for(int(sys.argv[1]))"
+_PROGRAM = f"import sys; sys.path[:] = sys.argv[3:]; import {__name__} as m; m.compile_for(*map(int, sys.argv[1:3]))"
 
 
 @contextlib.contextmanager
 def compiling_ahead() -> Iterator[None]:
-    """Compile in a second process inside this context; do nothing where that would not help.
+    """Compile in further processes inside this context; do nothing where that would not help.
 
     It does not help with a single core, with a cache that has been filled, or one that cannot be written.
     """
     if usable_cores() < 2 or not _is_empty() or not _is_writable():
         yield
         return
-    command = [sys.executable, "-c", _PROGRAM, str(os.getpid()), *sys.path]
     nothing = subprocess.DEVNULL
-    process = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing)
+    processes = []
     try:
+        for part in range(len(_PARTS)):
+            command = [sys.executable, "-c", _PROGRAM, str(os.getpid()), str(part), *sys.path]
+            processes.append(
+                subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing)
+            )
         yield
     finally:
-        process.terminate()
-        try:
-            process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:  # inside LLVM
-            process.kill()
-            process.wait()
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:  # inside LLVM
+                process.kill()
+                process.wait()
 
 
 def _is_empty() -> bool:
@@ -62,19 +69,50 @@ def _is_writable() -> bool:
     return os.access(existing, os.W_OK)
 
 
-def compile_for(parent: int) -> None:
-    """Compile, as the second process, until all is done or the process ``parent`` has ended."""
+def _product() -> None:
+    from emu.kernels.precompile import STEPS
+
+    STEPS["matmul"]()
+
+
+def _server() -> None:
+    from emu.comm.server.server import load_kernels
+
+    load_kernels()
+
+
+def _scatter() -> None:
+    from emu.kernels.precompile import STEPS
+
+    STEPS["quant_scatter"]()
+
+
+def _packed() -> None:
+    from emu.kernels.precompile import STEPS
+
+    STEPS["matmul of a packed matrix"]()
+
+
+def _wait() -> None:
+    from emu.comm.sync.signals import wait_word
+    from emu.kernels.core.jit import entry
+
+    entry(wait_word, 6)
+
+
+_PARTS = ((_product, _server, _packed), (_scatter, _wait, _packed))
+"""What each further process compiles, in order."""
+
+
+def compile_for(parent: int, part: int) -> None:
+    """Compile, as a further process, until all is done or the process ``parent`` has ended."""
     import signal
 
     # An exception, so that a half-written file of the cache is removed.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit())
-
-    from emu.comm.server.server import load_kernels
-    from emu.kernels.precompile import STEPS
-
-    names = ("matmul", "matmul of a packed matrix", "quant_scatter")
-    product, packed, scatter = (STEPS[name] for name in names)
-    for step in (product, load_kernels, packed, scatter):
+    if part > 0:
+        os.nice(19)
+    for step in _PARTS[part]:
         if os.getppid() != parent:
             return
         step()
