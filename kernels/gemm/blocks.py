@@ -35,6 +35,7 @@ from emu.kernels.gemm.microkernel import (
     COLUMNS_64,
     FEW_ROWS,
     GROUP,
+    LAYOUT,
     ROWS,
     WIDE_32,
     WIDE_64,
@@ -64,8 +65,8 @@ from emu.kernels.gemm.packing_int8 import SHIFTED, pack_panels_int8, pack_rows_i
 from emu.kernels.gemm.packing_pairs import pack_panels_pairs, pack_rows_pairs
 from emu.kernels.gemm.vector import times_columns
 
-BLOCK_ROWS = 96 // ROWS * ROWS
-BLOCK_STEPS = 256
+BLOCK_ROWS = LAYOUT.block[0] // ROWS * ROWS
+BLOCK_STEPS = LAYOUT.block[1]
 """Steps of k between two visits of a tile: a panel of that depth fills most of the L1 cache."""
 
 PANEL_BYTES = 4 << 20

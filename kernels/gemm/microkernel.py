@@ -76,6 +76,8 @@ class Layout:
     """Way of multiplying int8: ``vnni`` (groups of 4 bytes), ``madd`` (pairs of 16 bits), ``plain``."""
     pairs: str = ""
     """Instruction that multiplies pairs of bf16 and adds them in fp32: ``vdpbf16ps``, ``bfdot``; empty: none."""
+    block: tuple[int, int] = (96, 256)
+    """Rows of A and steps of k that stay in the L2 cache while panels of B pass; measured in docs/dev/products.md."""
 
 
 def choose_layout(features: frozenset[str], x86: bool) -> Layout:
@@ -88,7 +90,7 @@ def choose_layout(features: frozenset[str], x86: bool) -> Layout:
         pairs = "vdpbf16ps" if "avx512bf16" in features else ""
         return Layout(vector_bytes=64, rows=8, vectors=2, fused=True, dot=dot, pairs=pairs)
     if {"avx2", "fma"} <= features:
-        return Layout(vector_bytes=32, rows=6, vectors=2, fused=True, dot="madd")
+        return Layout(vector_bytes=32, rows=6, vectors=2, fused=True, dot="madd", block=(144, 384))
     return Layout(vector_bytes=16, rows=4, vectors=2, fused=False, dot="plain")
 
 
