@@ -174,7 +174,7 @@ def gelu(a: Tensor, approximate: str = "none") -> Tensor:
         a: The tensor.
         approximate: ``"none"``: by erf; ``"tanh"``: by the usual approximation.
     """
-    if approximate not in ("none", "tanh"):
+    if not isinstance(approximate, str) or approximate not in ("none", "tanh"):
         raise ArgumentError(f"approximate must be 'none' or 'tanh', but got {shown(approximate)}")
     return _of_float(GELU if approximate == "none" else GELU_TANH, a)
 

@@ -78,6 +78,12 @@ def test_special_values():
         assert p.gelu(special, approximate).numpy()[1:4].tolist() == [np.inf, 0, 0]
 
 
+@pytest.mark.parametrize("approximate", ["erf", None, np.zeros((2, 2)), ["tanh"]])
+def test_gelu_names_a_wrong_way(approximate):
+    with pytest.raises(p.ArgumentError, match="approximate must be 'none' or 'tanh', but got"):
+        p.gelu(p.from_numpy(np.ones((2, 2), np.float32)), approximate)
+
+
 def test_activations_agree_with_torch():
     torch = pytest.importorskip("torch")
     functional = torch.nn.functional
