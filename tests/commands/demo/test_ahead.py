@@ -1,4 +1,4 @@
-"""The process that compiles for later stops of the tour: when there is one, and that it always ends."""
+"""The processes that compile for later stops of the tour: when there are some, and that they always end."""
 
 import os
 import signal
@@ -30,25 +30,39 @@ def started(monkeypatch, tmp_path):
     return processes
 
 
-def test_it_ends_with_the_tour(started):
+def test_they_end_with_the_tour(started):
     with ahead.compiling_ahead():
-        assert [process.poll() for process in started] == [None]
-    assert [process.returncode for process in started] == [-signal.SIGTERM]
+        assert [process.poll() for process in started] == [None, None]
+    assert [process.returncode for process in started] == [-signal.SIGTERM] * 2
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_it_ends_when_a_stop_fails(started, error):
+def test_they_end_when_a_stop_fails(started, error):
     with pytest.raises(error), ahead.compiling_ahead():
         raise error
-    assert [process.returncode for process in started] == [-signal.SIGTERM]
+    assert [process.returncode for process in started] == [-signal.SIGTERM] * 2
 
 
 def test_one_that_does_not_end_by_itself_is_killed(started, monkeypatch):
     monkeypatch.setattr(subprocess.Popen, "terminate", lambda process: None)
     monkeypatch.setattr(ahead, "_STOP_S", 0.1)
     with ahead.compiling_ahead():
-        assert [process.poll() for process in started] == [None]
-    assert [process.returncode for process in started] == [-signal.SIGKILL]
+        assert [process.poll() for process in started] == [None, None]
+    assert [process.returncode for process in started] == [-signal.SIGKILL] * 2
+
+
+def test_the_first_is_not_left_when_the_second_cannot_be_started(started, monkeypatch):
+    recorded = subprocess.Popen
+
+    def one(*arguments, **options):
+        if started:
+            raise OSError("no more processes")
+        return recorded(*arguments, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", one)
+    with pytest.raises(OSError, match="no more processes"), ahead.compiling_ahead():
+        pass
+    assert [process.returncode for process in started] == [-signal.SIGTERM]
 
 
 def test_a_single_core_has_none(started, monkeypatch):
@@ -72,9 +86,10 @@ def test_without_a_place_for_compiled_code_there_is_none(started, monkeypatch):
         assert started == []
 
 
-def test_an_orphan_compiles_nothing(tmp_path):
+@pytest.mark.parametrize("part", range(len(ahead._PARTS)))
+def test_an_orphan_compiles_nothing(tmp_path, part):
     done = subprocess.run(
-        [sys.executable, "-c", ahead._PROGRAM, "1", *sys.path],
+        [sys.executable, "-c", ahead._PROGRAM, "1", str(part), *sys.path],
         env={**os.environ, "EMU_CACHE_DIR": str(tmp_path / "cache")},
         check=False,
     )
