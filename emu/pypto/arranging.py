@@ -12,8 +12,9 @@ from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.operation import Attributes, Operation, Values
 from emu.pypto.reduction import axis_of
 from emu.pypto.shaping import TRANSPOSE, full
+from emu.pypto.submission import submit
 from emu.pypto.symbolic import as_int, as_ints, as_shape, check_rank
-from emu.pypto.tensor import MAX_AXES, Number, Tensor, check_tensor, new_tensor, submit, view
+from emu.pypto.tensor import MAX_AXES, Number, Tensor, check_tensor, new_tensor, view
 
 
 def _broadcast(inputs: Values, outputs: tuple[Array, ...], _: Attributes) -> None:

@@ -9,6 +9,9 @@ from emu.pypto.dtypes import Array
 from emu.pypto.node import Node
 from emu.pypto.symbolic import Shape, overlaps
 
+LARGE = 1 << 28
+"""Bytes from which on memory is asked for at the call: there may be too little."""
+
 
 class Buffer:
     """Memory, and the pending nodes that read or write rectangles of it.

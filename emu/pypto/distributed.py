@@ -33,8 +33,9 @@ from emu.pypto.shmem import (
     shmem_view,
     subview,
 )
+from emu.pypto.submission import nodes_of, run_op
 from emu.pypto.symbolic import Shape, SymInt, as_flag, as_int, as_ints, check_rank
-from emu.pypto.tensor import COMPLETE, Tensor, check_tensor, new_tensor, nodes_of, run_op, token
+from emu.pypto.tensor import COMPLETE, Tensor, check_tensor, new_tensor, token
 from emu.pypto.tiled import Tiled, run_signals, run_tiled
 from emu.pypto.tiles import tile_starts, vec_tile
 from emu.pypto.waits import BarrierWait, TileWait

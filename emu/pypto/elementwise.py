@@ -21,16 +21,9 @@ from emu.pypto.dtypes import DT_BOOL, DT_FP64, FLOATS, FP32, Array, DataType, DT
 from emu.pypto.dtypes import convert as convert_array
 from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.operation import Attributes, Operation, Values
+from emu.pypto.submission import submit
 from emu.pypto.symbolic import Shape
-from emu.pypto.tensor import (
-    OPERATORS,
-    Number,
-    Operand,
-    Tensor,
-    check_tensor,
-    new_tensor,
-    submit,
-)
+from emu.pypto.tensor import OPERATORS, Number, Operand, Tensor, check_tensor, new_tensor
 
 
 @overload

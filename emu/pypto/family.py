@@ -27,12 +27,13 @@ from emu.pypto.symbolic import Shape
 class Part:
     """A rectangle of a tensor, all of it valid."""
 
-    __slots__ = ("_array", "buffer", "dtype", "low", "shape", "valid_shape")
+    __slots__ = ("_array", "buffer", "dtype", "low", "node", "shape", "valid_shape")
 
     def __init__(self, buffer: Buffer, dtype: DataType, low: Shape, shape: Shape) -> None:
         self.buffer = buffer
         self.dtype = dtype
         self.low = low
+        self.node: Node | None = None
         self.shape = self.valid_shape = shape
         self._array: Array | None = None
 

@@ -17,8 +17,9 @@ from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.operation import Attributes, Operation, Values
 from emu.pypto.reduction import axis_of
 from emu.pypto.shaping import gather
+from emu.pypto.submission import submit
 from emu.pypto.symbolic import check_rank
-from emu.pypto.tensor import Operand, Tensor, check_tensor, new_tensor, submit
+from emu.pypto.tensor import Operand, Tensor, check_tensor, new_tensor
 
 
 def _checked(index: Array | np.generic, limit: int) -> Array:

@@ -13,7 +13,8 @@ from emu.pypto.elementwise import is_number, widen
 from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.operation import Attributes, Operation, Values
 from emu.pypto.reduction import axis_of
-from emu.pypto.tensor import Tensor, check_tensor, new_tensor, submit
+from emu.pypto.submission import submit
+from emu.pypto.tensor import Tensor, check_tensor, new_tensor
 
 
 def _log_softmax(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:

@@ -16,6 +16,7 @@ from emu.pypto.dtypes import Array, DataType
 
 if TYPE_CHECKING:
     from emu.pypto.buffer import Buffer
+    from emu.pypto.node import Node
     from emu.pypto.symbolic import Shape
 
 
@@ -30,6 +31,8 @@ class Rectangle(Protocol):
     buffer: Buffer
     dtype: DataType
     low: Shape
+    node: Node | None
+    """For tokens: the op that it stands for, if that is pending."""
     shape: Shape
     valid_shape: Shape
 

@@ -20,8 +20,9 @@ from emu.pypto.dtypes import (
 )
 from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.operation import Attributes, Operation, Values
+from emu.pypto.submission import submit
 from emu.pypto.symbolic import Shape, as_flag
-from emu.pypto.tensor import Tensor, check_tensor, check_writable, new_tensor, submit
+from emu.pypto.tensor import Tensor, check_tensor, check_writable, new_tensor
 
 _ROUNDED_BY_KERNEL = tuple(each.np_dtype for each in (DT_FP32, DT_FP16, DT_BF16))
 """Data types that the kernel multiplies as they are, and rounds its results to."""

@@ -22,7 +22,8 @@ from emu.pypto.elementwise import broadcast_shape, is_number, joint_valid
 from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.operation import Attributes, Operation, Values
 from emu.pypto.reduction import axis_of
-from emu.pypto.tensor import Operand, Tensor, check_tensor, new_tensor, submit
+from emu.pypto.submission import submit
+from emu.pypto.tensor import Operand, Tensor, check_tensor, new_tensor
 
 
 def _quantize(inputs: Values, outputs: tuple[Array, ...], _: Attributes) -> None:

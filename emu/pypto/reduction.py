@@ -18,8 +18,9 @@ from emu.pypto.dtypes import DT_BOOL, DT_INT32, FLOATS, Array
 from emu.pypto.elementwise import widen
 from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.operation import Attributes, Operation, Values
+from emu.pypto.submission import submit
 from emu.pypto.symbolic import Shape, as_flag, as_int
-from emu.pypto.tensor import Tensor, check_tensor, new_tensor, submit
+from emu.pypto.tensor import Tensor, check_tensor, new_tensor
 
 
 def axis_of(t: Tensor, dim: object, argument: str = "dim") -> int:

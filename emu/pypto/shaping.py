@@ -22,6 +22,7 @@ from emu.pypto.elementwise import fits, is_number
 from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.operation import Attributes, Operation, Values
 from emu.pypto.reduction import axis_of
+from emu.pypto.submission import submit
 from emu.pypto.symbolic import (
     Shape,
     as_int,
@@ -31,16 +32,7 @@ from emu.pypto.symbolic import (
     check_rank,
     product,
 )
-from emu.pypto.tensor import (
-    OPERATORS,
-    Number,
-    Tensor,
-    check_tensor,
-    new_tensor,
-    submit,
-    too_large,
-    wrap,
-)
+from emu.pypto.tensor import OPERATORS, Number, Tensor, check_tensor, new_tensor, too_large, wrap
 
 
 def full(

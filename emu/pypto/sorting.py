@@ -5,8 +5,9 @@ from __future__ import annotations
 from emu.pypto.dtypes import DT_INT32
 from emu.pypto.operation import Operation
 from emu.pypto.reduction import TOPK, axis_of
+from emu.pypto.submission import submit
 from emu.pypto.symbolic import as_flag
-from emu.pypto.tensor import Tensor, check_tensor, new_tensor, submit
+from emu.pypto.tensor import Tensor, check_tensor, new_tensor
 
 SORT = Operation("sort", "other", TOPK.reference)
 

@@ -16,8 +16,9 @@ from emu.pypto.elementwise import is_number, need_float, need_number, widen
 from emu.pypto.errors import ArgumentError
 from emu.pypto.operation import Attributes, Operation, Values
 from emu.pypto.reduction import Dims, axes_of, axis_of, reduced
+from emu.pypto.submission import submit
 from emu.pypto.symbolic import as_flag
-from emu.pypto.tensor import Tensor, check_tensor, new_tensor, submit
+from emu.pypto.tensor import Tensor, check_tensor, new_tensor
 
 Along = Callable[..., object]
 

@@ -7,7 +7,7 @@ read as 0 and are never written. Only the valid part needs memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -15,16 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from emu.kernels.core.messages import shown
-from emu.pypto import operation as operations
-from emu.pypto.buffer import Buffer
+from emu.pypto.buffer import LARGE, Buffer
 from emu.pypto.context import CONTEXT
 from emu.pypto.dtypes import INTEGERS, Array, DataType, DTypeLike, as_dtype
 from emu.pypto.errors import ArgumentError, DTypeError
-from emu.pypto.family import submit_divided
 from emu.pypto.foreign import as_array
 from emu.pypto.node import Node
-from emu.pypto.operation import Attributes, LocalOp, Operation, Rectangle, Values
+from emu.pypto.operation import Attributes, Operation, Values
 from emu.pypto.spec import TensorSpec
+from emu.pypto.submission import force, submit
 from emu.pypto.symbolic import (
     ArithmeticOperand,
     Shape,
@@ -40,15 +39,6 @@ from emu.pypto.symbolic import (
 
 MAX_AXES = 64
 """NumPy's bound."""
-
-LARGE = 1 << 28
-"""Bytes from which on memory is asked for at the call: there may be too little."""
-
-MOST_OPS = 256
-"""Ops that are gathered before they run."""
-
-MOST_BYTES = 1 << 28
-"""Bytes of results that gathered ops keep alive before they run."""
 
 ORIGINS = tuple((0,) * rank for rank in range(MAX_AXES + 1))
 
@@ -378,141 +368,6 @@ def _complete() -> Tensor:
 
 COMPLETE = _complete()
 """Token of every complete op; all tokens share its buffer, which is never written."""
-
-
-def nodes_of(t: Tensor) -> set[Node]:
-    """Return the pending nodes that must be complete before ``t`` may be read."""
-    found: set[Node] = set()
-    if t.node is not None and not t.node.done:
-        found.add(t.node)
-    if t.buffer.pending:
-        t.buffer.collect(t.low, t.valid_shape, False, found)
-    return found
-
-
-def force(t: Tensor) -> None:
-    """Wait until a tensor's values are there."""
-    graph = CONTEXT.graph
-    graph.flush()
-    if not graph.idle:
-        graph.force(list(nodes_of(t)))
-
-
-def run_op(
-    label: str,
-    action: Callable[[], None],
-    *,
-    reads: Sequence[Tensor] = (),
-    writes: Sequence[Tensor] = (),
-    pred: set[Node] | None = None,
-) -> Node | None:
-    """Submit an op that communicates; return its node if it is pending.
-
-    Args:
-        label: Name of the op.
-        action: Function that runs it.
-        reads: Local tensors that it reads.
-        writes: Local tensors that it writes, on memory of their own.
-        pred: Nodes that must be complete first.
-    """
-    graph = CONTEXT.graph
-    for t in reads:
-        if t.buffer.batch == graph.batch_number:
-            graph.flush()
-    if graph.idle:
-        action()
-        return None
-    deps = set() if pred is None else pred
-    for t in reads:
-        deps |= nodes_of(t)
-    for t in writes:
-        t.buffer.collect(t.low, t.valid_shape, True, deps)
-    node = graph.submit(label, deps, action=action)
-    if node is not None:
-        touch(node, reads, writes)
-    return node
-
-
-def touch(node: Node, reads: Iterable[Rectangle], writes: Iterable[Rectangle]) -> None:
-    """Note that a pending node reads and writes tensors."""
-    for t in reads:
-        t.buffer.pending.append((node, t.low, t.valid_shape, False))
-    for t in writes:
-        t.buffer.pending.append((node, t.low, t.valid_shape, True))
-
-
-def submit(
-    operation: Operation,
-    inputs: tuple[Tensor | np.generic, ...],
-    outputs: tuple[Tensor, ...],
-    attributes: tuple[Hashable, ...] = (),
-) -> None:
-    """Submit a local op.
-
-    In a kernel it joins the others that have not run, which are computed together when a value is needed.
-
-    Args:
-        operation: What it computes.
-        inputs: Tensors, and numbers of the type of the arithmetic.
-        outputs: Tensors that it writes, all of their valid part.
-        attributes: What else the operation takes.
-    """
-    graph, op = CONTEXT.graph, (operation, inputs, outputs, attributes)
-    if graph.is_lazy and not graph.pending:
-        batch, number, least = graph.batch, graph.batch_number, operations.LEAST_ELEMENTS
-        batch.append(op)
-        for t in outputs:
-            buffer = t.buffer
-            buffer.batch = number
-            if buffer.size >= least:
-                graph.batch_is_large = True
-        for x in inputs:
-            if type(x) is Tensor and x.buffer.size >= least:
-                graph.batch_is_large = True
-                if x.buffer.memory is not None and not x.buffer.is_foreign:
-                    # It lives at least until the batch runs.
-                    graph.batch_bytes += x.buffer.memory.nbytes
-        if (
-            len(batch) >= MOST_OPS
-            or operation.may_fail
-            or graph.batch_bytes > MOST_BYTES
-            or (operation.reads_all and _is_large(inputs))
-        ):
-            graph.flush()
-        return
-    _submit_with_dependencies(op)
-
-
-def _is_large(inputs: tuple[Tensor | np.generic, ...]) -> bool:
-    """Return whether an op that reads whole tensors may find too little memory for one that is valid in a part only."""
-    return any(
-        isinstance(t, Tensor) and t.shape != t.valid_shape and t.size * t.dtype.itemsize > LARGE
-        for t in inputs
-    )
-
-
-def _submit_with_dependencies(op: LocalOp) -> None:
-    graph = CONTEXT.graph
-    operation, inputs, outputs, _ = op
-    reads = [t for t in inputs if isinstance(t, Tensor)]
-    deps: set[Node] = set()
-    if graph.pending:
-        for t in reads:
-            deps |= nodes_of(t)
-        for out in outputs:
-            out.buffer.collect(out.low, out.valid_shape, True, deps)
-        if submit_divided(op, deps):
-            return
-    node = graph.submit_local(op, deps)
-    if node is not None:
-        touch(node, reads, outputs)
-    elif graph.batch and graph.batch[-1] is op:
-        for out in outputs:
-            out.buffer.batch = graph.batch_number
-        if any(t.buffer.size >= operations.LEAST_ELEMENTS for t in (*reads, *outputs)):
-            graph.batch_is_large = True
-        if operation.may_fail:
-            graph.flush()
 
 
 def check_tensor(value: object, argument: str) -> Tensor:

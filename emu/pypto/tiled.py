@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from emu.pypto.context import CONTEXT
 from emu.pypto.node import Node
 from emu.pypto.pieces import Pieces, blocks_of, divides, narrowed
+from emu.pypto.submission import run_op
 from emu.pypto.symbolic import Shape
-from emu.pypto.tensor import Tensor, run_op
+from emu.pypto.tensor import Tensor
 
 if TYPE_CHECKING:
     from emu.pypto.grids import Grid

@@ -73,7 +73,7 @@ def slow() -> None:
 
 def announce(x, out, with_pred) -> None:
     """PE 0 stores and signals amid other work; PE 1 waits and fetches."""
-    from emu.pypto.tensor import run_op
+    from emu.pypto.submission import run_op
 
     me = d.my_symbolic_pe("tp")
     data = d.create_shmem_tensor("tp", 2, x.dtype, list(x.shape))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import emu.pypto as p
-from emu.pypto.tensor import run_op
+from emu.pypto.submission import run_op
 
 # --- order on one PE --------------------------------------------------------------------------------
 
