@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from campaigns import shares
 from pypto_random_kernels import Program
 
 from emu import pypto
@@ -30,14 +31,14 @@ def check(seed: int, monkeypatch) -> None:
             )
 
 
-@pytest.mark.parametrize("share", range(4))
+@pytest.mark.parametrize("share", range(2))
 def test_random_kernels_have_the_same_bits_however_they_are_computed(share, monkeypatch):
     for seed in range(1000 * share, 1000 * share + 6):
         check(seed, monkeypatch)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", range(8))
+@pytest.mark.parametrize("share", shares(4))
 def test_many_random_kernels_have_the_same_bits_however_they_are_computed(share, monkeypatch):
     for seed in range(10_000 * (share + 1), 10_000 * (share + 1) + 12):
         check(seed, monkeypatch)

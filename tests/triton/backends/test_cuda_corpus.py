@@ -11,16 +11,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from campaigns import one_in
 from numba import cuda
 
 ROOT = Path(__file__).parents[3]
 FILES = [
-    (1, "codegen/test_loops.py", "codegen/test_blocks.py"),
-    pytest.param((1, "codegen"), marks=pytest.mark.slow),
-    # Of all launches of the language, which take 10 minutes, one in 32.
-    pytest.param((32, "language"), marks=[pytest.mark.slow, pytest.mark.timeout(400)]),
+    (one_in(4), "codegen/test_loops.py", "codegen/test_blocks.py"),
+    pytest.param((one_in(4), "codegen"), marks=pytest.mark.slow),
+    # All launches of the language take 10 minutes.
+    pytest.param((one_in(96), "language"), marks=[pytest.mark.slow, pytest.mark.timeout(400)]),
     pytest.param(
-        (1, "runtime/test_arguments.py", "runtime/test_jit.py", "test_conformance.py"),
+        (one_in(4), "runtime/test_arguments.py", "runtime/test_jit.py", "test_conformance.py"),
         marks=pytest.mark.slow,
     ),
     pytest.param((1, "test_tutorials.py"), marks=pytest.mark.slow),

@@ -7,16 +7,23 @@ import sys
 from pathlib import Path
 
 import pytest
+from campaigns import one_in
 
 ROOT = Path(__file__).parents[3]
 FILES = [  # a process loads all for some seconds before it compares the first launch
-    "codegen/test_loops.py codegen/test_blocks.py codegen/test_functions.py",
-    (
-        "language/test_reductions.py runtime/test_arguments.py runtime/test_jit.py test_conformance.py "
-        "tools/test_ragged_tma.py tools/test_tensor_descriptor.py"
+    (one_in(3), "codegen/test_loops.py codegen/test_blocks.py codegen/test_functions.py"),
+    pytest.param(
+        (
+            one_in(2),
+            (
+                "runtime/test_arguments.py runtime/test_jit.py test_conformance.py "
+                "tools/test_ragged_tma.py tools/test_tensor_descriptor.py"
+            ),
+        ),
+        marks=pytest.mark.slow,
     ),
-    pytest.param("codegen test_tutorials.py", marks=pytest.mark.slow),
-    pytest.param("language", marks=pytest.mark.slow),
+    pytest.param((one_in(2), "codegen test_tutorials.py"), marks=pytest.mark.slow),
+    pytest.param((one_in(4), "language"), marks=pytest.mark.slow),
 ]
 DIFFER = (
     # An interpreted kernel checks assertions whether it is debugged or not.
@@ -31,18 +38,24 @@ DIFFER = (
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("what", FILES)
+@pytest.mark.parametrize("what", FILES, ids=lambda what: what[1].removesuffix(".py"))
 def test_a_kernel_gives_the_same_bits_as_python(what):
+    every, files = what
     plugins = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")])
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "triton_interpreted"),
-            *("-p", "no:cacheprovider", *(f"tests/triton/{file}" for file in what.split())),
+            *("-p", "no:cacheprovider", *(f"tests/triton/{file}" for file in files.split())),
             # Interpreted programs run one after the other: one cannot wait for a later one.
             *("-k", "not may_wait_for_another_program"),
         ],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": plugins, "EMU_INTERPRETED_EVALUATIONS": "2"},
+        env={
+            **os.environ,
+            "PYTHONPATH": plugins,
+            "EMU_INTERPRETED_EVALUATIONS": "2",
+            "EMU_INTERPRETED_EVERY": str(every),
+        },
         capture_output=True,
         text=True,
         timeout=390,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import linecache
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import shares
 from triton_access_programs import Launch, Program, make_launch
 from triton_accesses import Bad, States, execute
 
@@ -23,8 +23,6 @@ HOWS = ("option", "decorated", "knob")
 """Ways to ask for the checks."""
 
 pytestmark = pytest.mark.filterwarnings("ignore:tl.make_block_ptr")  # once in a process
-CAMPAIGN = int(os.environ.get("EMU_BOUNDS_PROGRAMS", "60"))
-"""Programs of the long run."""
 
 
 def _load(program: Program, seed: int, folder: Path) -> tuple[Any, str]:
@@ -165,6 +163,6 @@ def test_random_kernels_are_reported_as_brute_force_finds_them(seed: int, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1000, 1000 + CAMPAIGN))
+@pytest.mark.parametrize("seed", shares(20))
 def test_more_random_kernels(seed: int, tmp_path: Path) -> None:
-    check_program(seed, tmp_path)
+    check_program(1000 + seed, tmp_path)
