@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from emu.kernels.core.messages import shown
+from emu.pypto import walks
 from emu.pypto.dtypes import Array, DTypeLike
 from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.operation import Attributes, Operation, Values
@@ -30,9 +31,9 @@ def _stack(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -
     np.stack([np.asarray(x) for x in inputs], axis=attributes[0], out=outputs[0])
 
 
-BROADCAST = Operation("broadcast_to", "other", _broadcast)
-SQUEEZE = Operation("squeeze", "other", _squeeze)
-UNSQUEEZE = Operation("unsqueeze", "other", _squeeze)
+BROADCAST = Operation("broadcast_to", "other", _broadcast, walk=walks.element_wise)
+SQUEEZE = Operation("squeeze", "other", _squeeze, walk=walks.extended)
+UNSQUEEZE = Operation("unsqueeze", "other", _squeeze, walk=walks.extended)
 STACK = Operation("stack", "other", _stack, reads_all=True)
 
 

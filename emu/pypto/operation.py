@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from emu.pypto.buffer import Buffer
     from emu.pypto.node import Node
     from emu.pypto.symbolic import Shape
+    from emu.pypto.walks import Walker
 
 
 LEAST_ELEMENTS = 4096
@@ -63,6 +64,7 @@ class Operation:
         reference: Its meaning. Of a ``map`` the inputs are given over the valid part of the output, with zeros where they
             themselves are not valid; else the valid part of each, or all of it if ``reads_all``.
         reads_all: Whether the inputs of an op that is no ``map`` are given as whole arrays, zero where they are not valid.
+        walk: What a part of the result needs of the operands. Default: by the kind; ops of kind ``other`` are not cut.
         may_fail: Whether it may raise an error that depends on values. Such an op runs at its call if it can.
     """
 
@@ -70,6 +72,7 @@ class Operation:
     kind: Literal["map", "reduce", "row", "other"]
     reference: Reference
     reads_all: bool = False
+    walk: Walker | None = None
     may_fail: bool = False
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from emu.kernels import matmul as kernel
+from emu.pypto import walks
 from emu.pypto.context import CONTEXT, Precision, check_precision
 from emu.pypto.dtypes import (
     DT_BF16,
@@ -170,5 +171,7 @@ def _matrix(x: Array | np.generic, swapped: bool) -> Array:
     return array.swapaxes(-1, -2) if swapped else array
 
 
-MATMUL = Operation("matmul", "other", _multiply, reads_all=True)
-MATMUL_ADD = Operation("matmul and add", "other", _multiply_and_add, reads_all=True)
+MATMUL = Operation("matmul", "other", _multiply, reads_all=True, walk=walks.product)
+MATMUL_ADD = Operation(
+    "matmul and add", "other", _multiply_and_add, reads_all=True, walk=walks.product
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from emu.kernels.core.messages import shown
+from emu.pypto import walks
 from emu.pypto.dtypes import (
     DT_FP32,
     DT_INT8,
@@ -55,7 +56,7 @@ def _quantize_rows(inputs: Values, outputs: tuple[Array, ...], attributes: Attri
 
 QUANTIZE = Operation("quantize", "map", _quantize)
 DEQUANTIZE = Operation("dequantize", "map", _dequantize)
-DYNAMIC_QUANTIZE = Operation("dynamic_quantize", "other", _quantize_rows)
+DYNAMIC_QUANTIZE = Operation("dynamic_quantize", "other", _quantize_rows, walk=walks.lines)
 
 
 def quantize(

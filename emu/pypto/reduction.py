@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emu.kernels.core.messages import shown
+from emu.pypto import walks
 from emu.pypto.dtypes import DT_BOOL, DT_INT32, FLOATS, Array
 from emu.pypto.elementwise import widen
 from emu.pypto.errors import ArgumentError, DTypeError
@@ -75,10 +76,11 @@ def _total(array: Array, **kwargs: Any) -> npt.ArrayLike:
 
 
 SUM = _operation("sum", _total)
-AMAX = _operation("amax", np.max)
-AMIN = _operation("amin", np.min)
+AMAX = replace(_operation("amax", np.max), walk=walks.lines)
+AMIN = replace(_operation("amin", np.min), walk=walks.lines)
 _OVER_AXES = {
-    each: replace(each, name=f"{each.name} over axes", kind="other") for each in (SUM, AMAX, AMIN)
+    each: replace(each, name=f"{each.name} over axes", kind="other", walk=each.walk or walks.rows)
+    for each in (SUM, AMAX, AMIN)
 }
 """The same along several axes, the first attribute: by their references alone."""
 
@@ -142,7 +144,7 @@ def _cumsum(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) 
     outputs[0][...] = np.cumsum(x, axis=attributes[0], dtype=x.dtype)
 
 
-CUMSUM = Operation("cumsum", "other", _cumsum)
+CUMSUM = Operation("cumsum", "other", _cumsum, walk=walks.lines)
 
 
 def cumsum(a: Tensor, dim: int = -1) -> Tensor:
@@ -191,4 +193,4 @@ def _topk(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) ->
     places[...] = first
 
 
-TOPK = Operation("topk", "other", _topk)
+TOPK = Operation("topk", "other", _topk, walk=walks.lines)

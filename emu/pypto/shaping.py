@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from emu.kernels.core.messages import shown
+from emu.pypto import walks
 from emu.pypto.dtypes import (
     DT_FP32,
     DT_INT32,
@@ -252,7 +253,7 @@ def _one_hot(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes)
 
 
 RESHAPE = Operation("reshape", "other", _reshape, reads_all=True)
-TRANSPOSE = Operation("transpose", "other", _transpose)
+TRANSPOSE = Operation("transpose", "other", _transpose, walk=walks.transposed)
 CONCAT = Operation("concat", "other", _concat, reads_all=True)
 GATHER = Operation("gather", "other", _gather, reads_all=True, may_fail=True)
 ONE_HOT = Operation("one_hot", "other", _one_hot)

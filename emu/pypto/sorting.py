@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from emu.pypto import walks
 from emu.pypto.dtypes import DT_INT32
 from emu.pypto.operation import Operation
 from emu.pypto.reduction import TOPK, axis_of
@@ -9,7 +10,7 @@ from emu.pypto.submission import submit
 from emu.pypto.symbolic import as_flag
 from emu.pypto.tensor import Tensor, check_tensor, new_tensor
 
-SORT = Operation("sort", "other", TOPK.reference)
+SORT = Operation("sort", "other", TOPK.reference, walk=walks.lines)
 
 
 def sort(a: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:

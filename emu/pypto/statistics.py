@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from emu.kernels.core.messages import shown
+from emu.pypto import walks
 from emu.pypto.dtypes import DT_BOOL, DT_INT32, Array, DataType
 from emu.pypto.elementwise import is_number, need_float, need_number, widen
 from emu.pypto.errors import ArgumentError
@@ -81,14 +82,15 @@ def _cumprod(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes)
 MEAN = Operation("mean", "reduce", _mean)
 VAR = Operation("var", "reduce", _var)
 _OVER_AXES = {
-    each: replace(each, name=f"{each.name} over axes", kind="other") for each in (MEAN, VAR)
+    each: replace(each, name=f"{each.name} over axes", kind="other", walk=walks.rows)
+    for each in (MEAN, VAR)
 }
-PROD = Operation("prod", "other", _prod)
-ANY = Operation("any", "other", _test(np.any))
-ALL = Operation("all", "other", _test(np.all))
-ARGMAX = Operation("argmax", "other", _place(np.argmax))
-ARGMIN = Operation("argmin", "other", _place(np.argmin))
-CUMPROD = Operation("cumprod", "other", _cumprod)
+PROD = Operation("prod", "other", _prod, walk=walks.rows)
+ANY = Operation("any", "other", _test(np.any), walk=walks.lines)
+ALL = Operation("all", "other", _test(np.all), walk=walks.lines)
+ARGMAX = Operation("argmax", "other", _place(np.argmax), walk=walks.lines)
+ARGMIN = Operation("argmin", "other", _place(np.argmin), walk=walks.lines)
+CUMPROD = Operation("cumprod", "other", _cumprod, walk=walks.lines)
 
 
 def _reduce(

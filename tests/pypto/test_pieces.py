@@ -47,9 +47,30 @@ def test_rectangles_overlap_where_they_share_an_element() -> None:
 ROWS, COLUMNS, TILES = 4, 24, 3
 
 
+def _multiplied(t):
+    matrix = np.linspace(-1, 1, COLUMNS**2, dtype=np.float32).reshape(COLUMNS, COLUMNS)
+    bias = pypto.full([COLUMNS], 1.0, pypto.DT_FP32)
+    product = pypto.matmul(t, pypto.from_numpy(matrix), bias=bias)
+    return pypto.matmul(product, pypto.from_numpy(matrix), b_trans=True, accumulate=product)
+
+
+def _normalised(t):
+    centred = t - pypto.amax(t, -1, True)
+    return pypto.softmax(pypto.rms_norm(centred)) * pypto.mean(t, -1, True)
+
+
+REPLIES = {
+    "element by element": lambda t: pypto.add(pypto.mul(t, 2.0), 1.0),
+    "products": _multiplied,
+    "rows": _normalised,
+    "attention": lambda t: pypto.softmax(_multiplied(t)) * pypto.rms_norm(t) + t,
+}
+"""What PE 1 does with a tile; each row of the result is made of the same row."""
+
+
 @pypto.frontend.jit
-def systolic(x: pypto.Tensor, out: pypto.Tensor, columns: int) -> None:
-    """Each tile of PE 0 but the first is made of what PE 1 answers to the tile before it."""
+def systolic(x: pypto.Tensor, out: pypto.Tensor, columns: int, reply: str) -> None:
+    """Each tile of PE 0 but the first is made of what PE 1 replies to the tile before it."""
     me = int(dist.my_symbolic_pe("world"))
     shape = [ROWS * TILES, COLUMNS]
     there = dist.create_shmem_tensor("world", 2, pypto.DT_FP32, shape)
@@ -68,29 +89,47 @@ def systolic(x: pypto.Tensor, out: pypto.Tensor, columns: int) -> None:
     else:
         arrived = dist.shmem_wait_until(there, 0, 1)
         got = dist.shmem_get(there, 1, pred=[arrived])
-        answer = pypto.add(pypto.mul(got, 2.0), 1.0)
+        answer = REPLIES[reply](got)
         stored = dist.shmem_put(answer, [0, 0], back, 0)
         dist.shmem_signal(back, 1, 1, target_pe=0, pred=[stored])
         out[:, :] = answer
 
 
-def _systolic(columns: int, schedule: str) -> None:
+def _systolic(columns: int, schedule: str, reply: str, backend: str) -> None:
+    pypto.set_options(backend=backend)
+    operation.LEAST_ELEMENTS = 1
     world = emu.world()
     pypto.set_schedule(schedule, world.my_pe)
     x = np.arange(ROWS * COLUMNS, dtype=np.float32).reshape(ROWS, COLUMNS)
     out = np.zeros((ROWS * TILES, COLUMNS), np.float32)
-    systolic(x, out, columns)
+    systolic(x, out, columns, reply)
     rows = [x]
-    for _ in range(1, TILES):
-        rows.append(rows[-1] * 2 + 1)
-    expected = np.concatenate(rows)
-    np.testing.assert_array_equal(out, expected if world.my_pe == 0 else expected * 2 + 1)
+    for _ in range(TILES):
+        rows.append(replied(rows[-1], reply))
+    expected = np.concatenate(rows[:-1] if world.my_pe == 0 else rows[1:])
+    np.testing.assert_array_equal(out, expected)
 
 
+def replied(row: np.ndarray, reply: str) -> np.ndarray:
+    """Return what PE 1 replies to a row of tiles, computed alone."""
+    found = np.zeros_like(row)
+
+    @pypto.frontend.jit
+    def alone(t, out):
+        out[:, :] = REPLIES[reply](t)
+
+    alone(row, found)
+    return found
+
+
+@pytest.mark.parametrize("backend", ["native", "reference"])
 @pytest.mark.parametrize("schedule", ["program", "random"])
 @pytest.mark.parametrize("columns", [COLUMNS, 7], ids=["rows", "tiles of two axes"])
-def test_tiles_that_wait_for_answers_to_other_tiles(columns: int, schedule: str) -> None:
-    emu.launch(_systolic, 2, args=(columns, schedule), timeout=60)
+@pytest.mark.parametrize("reply", REPLIES)
+def test_tiles_that_wait_for_answers_to_other_tiles(
+    reply: str, columns: int, schedule: str, backend: str
+) -> None:
+    emu.launch(_systolic, 2, args=(columns, schedule, reply, backend), timeout=60)
 
 
 # --- random programs --------------------------------------------------------------------------------
@@ -162,11 +201,21 @@ class Exchange:
     def op(self, rng, values):
         a, b = rng.choice(values), rng.choice(values[-2:])
         names = ["add", "sub", "mul", "maximum", "amax", "column", "transpose", "view", "valid"]
-        name = rng.choice(names if self.is_exact else [*names, "exp", "sum", "softmax"])
+        names += ["matmul", "cumsum", "sort", "topk", "places", "quantize", "squeeze", "test"]
+        more = ["exp", "sum", "mean", "var", "prod", "sums", "softmax", "rms_norm"]
+        name = rng.choice(names if self.is_exact else names + more)
         if name == "amax":
             return pypto.amax(a, rng.randrange(2), True) + b
-        if name == "sum":
-            return pypto.sum(a, rng.randrange(2), True) + b
+        if name in ("sum", "mean", "var", "prod"):
+            return getattr(pypto, name)(a, rng.randrange(2), True) + b
+        if name == "sums":
+            return pypto.sum(a, [0, 1], True) + pypto.amax(a, None, True) + b
+        if name in ("cumsum", "sort", "topk", "places", "quantize", "squeeze", "test"):
+            return self.along(rng, name, a, b)
+        if name == "matmul":
+            return self.product(rng, a, b)
+        if name == "rms_norm":
+            return pypto.rms_norm(a, eps=1.0) + b
         if name == "column":
             return pypto.view(a, [self.shape[0], 1], [0, rng.randrange(self.shape[1])]) * b
         if name == "transpose":
@@ -185,6 +234,44 @@ class Exchange:
         if name == "softmax":
             return pypto.softmax(pypto.minimum(a, 3.0)) - b
         return getattr(pypto, name)(a, b)
+
+    def along(self, rng, name, a, b):
+        """Combine elements along an axis."""
+        axis, a = rng.randrange(2), a + b
+        if name == "cumsum":
+            return pypto.cumsum(pypto.maximum(pypto.minimum(a, 3.0), -3.0), axis)
+        if name == "sort":
+            values, places = pypto.sort(a, axis)
+            return values + pypto.cast(places, pypto.DT_FP32)
+        if name == "topk":
+            values, places = pypto.topk(a, 1, axis)
+            return values * pypto.cast(places, pypto.DT_FP32) + b
+        if name == "places":
+            return pypto.cast(pypto.argmax(a, axis, True), pypto.DT_FP32) - b
+        if name == "quantize":
+            values, scales = pypto.dynamic_quantize(a, axis)
+            return pypto.cast(values, pypto.DT_FP32) * scales
+        if name == "squeeze":
+            return pypto.unsqueeze(pypto.amax(a, axis), axis) + b
+        return pypto.where(pypto.any(a, axis, True), a, b)
+
+    def product(self, rng, a, b):
+        """Multiply by a square matrix, with transposition, bias or accumulation."""
+        whole, columns = pypto.maximum(pypto.minimum(a, b), -3.0), self.shape[1]
+        if rng.random() < 0.3:  # the set one, or the rows of the other ops
+            pypto.set_cube_tile_shapes([1, rng.randrange(1, 5)], [4], [4])
+        matrix = pypto.from_numpy(
+            np.linspace(-1, 1, columns**2, dtype=np.float32).reshape(columns, -1)
+        )
+        kind = rng.choice(["plain", "transposed", "added", "biased"])
+        product = pypto.matmul(whole, matrix)
+        if kind == "transposed":
+            return pypto.matmul(pypto.matmul(whole, product, b_trans=True), whole, a_trans=True)
+        if kind == "added":
+            return pypto.matmul(whole, matrix, b_trans=True, accumulate=product)
+        if kind == "biased":
+            return pypto.matmul(product, matrix, bias=pypto.full([columns], 3.0, pypto.DT_FP32))
+        return product
 
 
 def unsteady(rng: random.Random) -> None:
