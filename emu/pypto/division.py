@@ -8,6 +8,7 @@ and so are its bits.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +49,8 @@ class Part:
         if self._array is None:
             places = zip(self.low, self.shape, strict=True)
             # With the dots an array without axes stays one.
-            self._array = self.buffer.array[(..., *[slice(a, a + n) for a, n in places])]
+            index: tuple[Any, ...] = (..., *[slice(a, a + n) for a, n in places])
+            self._array = self.buffer.array[index]
         return self._array
 
     def dense(self) -> Array:

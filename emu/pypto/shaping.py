@@ -8,6 +8,7 @@ import numpy as np
 
 from emu.kernels.core.messages import shown
 from emu.pypto import walks
+from emu.pypto.context import CONTEXT
 from emu.pypto.dtypes import (
     DT_FP32,
     DT_INT32,
@@ -33,7 +34,16 @@ from emu.pypto.symbolic import (
     check_rank,
     product,
 )
-from emu.pypto.tensor import OPERATORS, Number, Tensor, check_tensor, new_tensor, too_large, wrap
+from emu.pypto.tensor import (
+    OPERATORS,
+    Number,
+    Tensor,
+    assemble,
+    check_tensor,
+    new_tensor,
+    too_large,
+    wrap,
+)
 
 
 def full(
@@ -151,6 +161,11 @@ def transpose(a: Tensor, dim0: int, dim1: int) -> Tensor:
     return out
 
 
+def waits_for_parts(parts: Sequence[Tensor]) -> bool:
+    """Return whether tensors are joined one by one, because some may come before the others."""
+    return not CONTEXT.graph.idle and all(t.shape == t.valid_shape for t in parts)
+
+
 def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Join tensors along an axis; other extents and data types must agree.
 
@@ -174,8 +189,13 @@ def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
             )
     total = sum(t.shape[axis] for t in parts)
     out = new_tensor((*head.shape[:axis], total, *head.shape[axis + 1 :]), head.dtype)
-
-    submit(CONCAT, tuple(parts), (out,), (axis,))
+    if waits_for_parts(parts):
+        at = 0
+        for t in parts:
+            assemble(t, [at if i == axis else 0 for i in range(out.ndim)], out)
+            at += t.shape[axis]
+    else:
+        submit(CONCAT, tuple(parts), (out,), (axis,))
     return out
 
 

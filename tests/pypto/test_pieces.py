@@ -201,7 +201,18 @@ class Exchange:
     def op(self, rng, values):
         a, b = rng.choice(values), rng.choice(values[-2:])
         names = ["add", "sub", "mul", "maximum", "amax", "column", "transpose", "view", "valid"]
-        names += ["matmul", "cumsum", "sort", "topk", "places", "quantize", "squeeze", "test"]
+        along = [
+            "cumsum",
+            "sort",
+            "topk",
+            "places",
+            "quantize",
+            "squeeze",
+            "test",
+            "concat",
+            "stack",
+        ]
+        names += ["matmul", *along]
         more = ["exp", "sum", "mean", "var", "prod", "sums", "softmax", "rms_norm"]
         name = rng.choice(names if self.is_exact else names + more)
         if name == "amax":
@@ -210,7 +221,7 @@ class Exchange:
             return getattr(pypto, name)(a, rng.randrange(2), True) + b
         if name == "sums":
             return pypto.sum(a, [0, 1], True) + pypto.amax(a, None, True) + b
-        if name in ("cumsum", "sort", "topk", "places", "quantize", "squeeze", "test"):
+        if name in along:
             return self.along(rng, name, a, b)
         if name == "matmul":
             return self.product(rng, a, b)
@@ -251,6 +262,12 @@ class Exchange:
         if name == "quantize":
             values, scales = pypto.dynamic_quantize(a, axis)
             return pypto.cast(values, pypto.DT_FP32) * scales
+        if name == "concat":
+            low = [rng.randrange(n + 1) if i == axis else 0 for i, n in enumerate(self.shape)]
+            return pypto.view(pypto.concat([a, b], axis), self.shape, low)
+        if name == "stack":
+            axis = rng.randrange(3)
+            return pypto.amax(pypto.stack([a, b, a], axis), axis)
         if name == "squeeze":
             return pypto.unsqueeze(pypto.amax(a, axis), axis) + b
         return pypto.where(pypto.any(a, axis, True), a, b)
