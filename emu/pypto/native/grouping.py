@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from emu.pypto import operation
 from emu.pypto.native.batch import Scalar, Spot, Step, Store
 from emu.pypto.native.lowering import NEEDS_ROWS, can_lower, tile_dtype
 from emu.pypto.symbolic import Shape
@@ -36,17 +35,14 @@ class Group:
     levels: list[bool] = field(default_factory=list)
 
 
-def find_groups(
-    steps: Sequence[Step], stores: Sequence[Store], least: int | None = None
-) -> list[Group | int]:
+def find_groups(steps: Sequence[Step], stores: Sequence[Store], least: int) -> list[Group | int]:
     """Divide a batch, in order: groups, and numbers of single ops that run by their reference.
 
     Args:
         steps: The ops.
         stores: The buffers that they touch.
-        least: Elements from which on an op is compiled. Default: :data:`emu.pypto.operation.LEAST_ELEMENTS`.
+        least: Elements from which on an op is compiled.
     """
-    least = operation.LEAST_ELEMENTS if least is None else least
     found: list[Group | int] = []
     grower: _Grower | None = None
     for number, step in enumerate(steps):

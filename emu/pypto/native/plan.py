@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from emu.pypto import operation
 from emu.pypto.buffer import Buffer
 from emu.pypto.local import run_ops, run_reference
 from emu.pypto.native.addresses import address_of
@@ -29,7 +30,7 @@ def _emitters() -> Mapping[str, Emit]:
 FRONT_END = FrontEnd("pypto", ("pypto/native",), _emitters)
 """PyPTO's local ops."""
 
-_plans: dict[Key | tuple[Key, int], Plan] = {}
+_plans: dict[tuple[Key, int], Plan] = {}
 
 
 def run_batch(ops: list[LocalOp], least: int | None = None) -> None:
@@ -43,7 +44,8 @@ def run_batch(ops: list[LocalOp], least: int | None = None) -> None:
     if batch.is_mixed and _is_aliased(ops):
         run_ops(ops)
         return
-    key: Key | tuple[Key, int] = batch.key if least is None else (batch.key, least)
+    least = operation.LEAST_ELEMENTS if least is None else least
+    key = batch.key, least
     plan = _plans.get(key)
     if plan is None:
         if len(_plans) >= MOST_PLANS:
@@ -71,7 +73,7 @@ def _is_aliased(ops: list[LocalOp]) -> bool:
 class Plan:
     """What runs for batches of one structure."""
 
-    def __init__(self, batch: Batch, least: int | None = None) -> None:
+    def __init__(self, batch: Batch, least: int) -> None:
         steps, stores = batch.steps(), batch.stores()
         groups = find_groups(steps, stores, least)
         numbers: list[np.dtype[np.generic]] = [x.dtype for x in batch.numbers]

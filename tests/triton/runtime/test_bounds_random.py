@@ -163,6 +163,6 @@ def test_random_kernels_are_reported_as_brute_force_finds_them(seed: int, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", shares(20))
+@pytest.mark.parametrize("seed", shares(8))
 def test_more_random_kernels(seed: int, tmp_path: Path) -> None:
     check_program(1000 + seed, tmp_path)

@@ -7,6 +7,7 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
+from campaigns import TIMES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,7 +58,7 @@ def matrix(rng, shape, dtype):
     return (rng.normal(size=shape) * rng.choice([1e-3, 1, 1e3], shape)).astype(dtype)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20 * TIMES)
 @given(
     m=st.integers(1, 10),
     n=st.integers(1, 10),

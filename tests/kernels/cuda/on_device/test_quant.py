@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from campaigns import TIMES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -96,7 +97,7 @@ def test_a_product_and_a_sum_are_rounded_one_by_one():
     assert found.copy_to_host().tolist() == [0] * 8
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=48 * TIMES)
 @given(
     shape=st.one_of(
         st.lists(st.integers(1, 5), min_size=1, max_size=5),
@@ -189,7 +190,7 @@ def test_the_worked_example(indices, zero, rows):
         assert not found.any()
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=32 * TIMES)
 @given(data=st.data(), seed=st.integers(0, 1000))
 def test_a_scatter_of_any_shape(data, seed):
     rng = np.random.default_rng(seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from campaigns import TIMES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -97,7 +98,7 @@ def laid_out(shape, layout, dtype, seed):
     return base, tuple(index), np.argsort(order).tolist()
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60 * TIMES)
 @given(
     layout=layouts(),
     dtype=st.sampled_from(DTYPES),
