@@ -5,6 +5,8 @@ The numbers in the tests are those that fit into CI. ``EMU_CAMPAIGN=10 make test
 
 import os
 
+import pytest
+
 TIMES = int(os.environ.get("EMU_CAMPAIGN", "1"))
 
 
@@ -16,3 +18,10 @@ def shares(count: int) -> range:
 def one_in(count: int) -> int:
     """Return the distance of the examples that are looked at, which in CI are one in ``count``."""
     return max(1, count // TIMES)
+
+
+def keep_one_in(count: int, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect all collected tests but one in ``count``."""
+    left_out = [item for number, item in enumerate(items) if number % count]
+    items[:] = items[::count]
+    config.hook.pytest_deselected(items=left_out)

@@ -3,8 +3,8 @@
 ``pytest -p triton_interpreted FILES`` is how ``tests/triton/interpreter/test_corpus.py`` uses it. What a test does
 is the same as without it: it sees the compiled kernel's results. Differences are collected and printed. Functions
 of the language that ``language_harness`` evaluates are compared with native code, too, at most
-``EMU_INTERPRETED_EVALUATIONS`` of each test function, whatever its parameters (each is compiled for that). Of launches
-and test functions one in ``EMU_INTERPRETED_EVERY`` is compared.
+``EMU_INTERPRETED_EVALUATIONS`` of each test function, whatever its parameters (each is compiled for that). One test
+in ``EMU_INTERPRETED_EVERY`` runs.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import keep_one_in
 
 import emu.triton.language as tl
 from emu.triton.language.constants import constexpr_type
@@ -35,9 +36,8 @@ NOT_TWICE = (
 
 LIMIT = int(os.environ.get("EMU_INTERPRETED_EVALUATIONS", "0"))
 EVERY = int(os.environ.get("EMU_INTERPRETED_EVERY", "1"))
-COUNTS = {"seen": 0, "launches": 0, "same": 0, "evaluations": 0, "equal": 0}
+COUNTS = {"launches": 0, "same": 0, "evaluations": 0, "equal": 0}
 DIFFERENT: list[str] = []
-_NUMBERS: dict[str, int] = {}  # by test function
 _EVALUATED: dict[str, int] = {}
 _test = "?"
 
@@ -64,8 +64,6 @@ def _twice(function: JITFunction[Any], launch: Any, grid: Any, *args: Any, **kwa
         or kwargs.get("interpret")
         or function.interpret
     )
-    COUNTS["seen"] += 1
-    plain = plain or COUNTS["seen"] % EVERY != 0
     try:
         bound = function.signature.bind(
             *args, **{k: v for k, v in kwargs.items() if k in function.arg_names}
@@ -147,9 +145,8 @@ def _compared(harness: Any, evaluate: Any, function: Any, *given: Any, **options
     kept = [g.array.copy() if isinstance(g, harness.Pointer) else None for g in given]
     result = evaluate(function, *given, **options)
     function_of_test = _test.partition("[")[0]
-    number = _NUMBERS.setdefault(function_of_test, len(_NUMBERS))
     done = _EVALUATED.get(function_of_test, 0)
-    plain = number % EVERY != 0 or any(n in _test for n in NOT_TWICE)
+    plain = any(n in _test for n in NOT_TWICE)
     if plain or options.get("grid", (1,)) != (1,) or done >= LIMIT:
         return result
     _EVALUATED[function_of_test] = done + 1
@@ -196,10 +193,6 @@ def compared(
     from emu.tile import cpu
     from emu.triton.interpreter import grid as programs
 
-    COUNTS["seen"] += 1
-    if COUNTS["seen"] % EVERY != 0:
-        yield
-        return
     (kernel, module), (type_of, flat) = compiled, given
     arrays = [a for a in arguments if isinstance(a, np.ndarray)]
     before = [a.copy() for a in arrays]
@@ -254,6 +247,10 @@ def pytest_collect_file() -> None:
 def _named(request: pytest.FixtureRequest) -> None:
     global _test
     _test = request.node.nodeid
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    keep_one_in(EVERY, config, items)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -23,6 +23,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from campaigns import keep_one_in
 
 from emu.tile import reference
 from emu.tile.ir import Module
@@ -47,9 +48,9 @@ LARGEST = int(os.environ.get("EMU_CUDA_LARGEST", "8192"))
 """Most elements that all programs of a launch have, by their largest tile; of a dot, products."""
 
 EVERY = int(os.environ.get("EMU_CUDA_EVERY", "1"))
-"""One launch in so many is compared."""
+"""One test in so many runs."""
 
-COUNTS = {"seen": 0, "launches": 0, "same": 0, "too large": 0}
+COUNTS = {"launches": 0, "same": 0, "too large": 0}
 DIFFERENT: list[str] = []
 _test = "?"
 _within = False
@@ -135,9 +136,6 @@ def _compare(
     """Run a kernel as it is to be run, and again on CUDA; note whether both leave the same."""
     global _within
     if _within or any(n in _test for n in NOT_TWICE):
-        return run()
-    COUNTS["seen"] += 1
-    if COUNTS["seen"] % EVERY:
         return run()
     made = module()
     if math.prod(grid) * _work(made) > LARGEST:
@@ -236,6 +234,10 @@ def _made_run(original: Any, build: Any, kernel: Any, threads: int) -> Any:
 def _named(request: pytest.FixtureRequest) -> None:
     global _test
     _test = request.node.nodeid
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    keep_one_in(EVERY, config, items)
 
 
 def pytest_configure(config: pytest.Config) -> None:

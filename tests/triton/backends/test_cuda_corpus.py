@@ -17,11 +17,11 @@ from numba import cuda
 ROOT = Path(__file__).parents[3]
 FILES = [
     (one_in(4), "codegen/test_loops.py", "codegen/test_blocks.py"),
-    pytest.param((one_in(8), "codegen"), marks=pytest.mark.slow),
-    # All launches of the language take 10 minutes.
-    pytest.param((one_in(240), "language"), marks=[pytest.mark.slow, pytest.mark.timeout(400)]),
+    pytest.param((one_in(4), "codegen"), marks=pytest.mark.slow),
+    # All tests of the language take 10 minutes.
+    pytest.param((one_in(10), "language"), marks=[pytest.mark.slow, pytest.mark.timeout(400)]),
     pytest.param(
-        (one_in(8), "runtime/test_arguments.py", "runtime/test_jit.py", "test_conformance.py"),
+        (one_in(4), "runtime/test_arguments.py", "runtime/test_jit.py", "test_conformance.py"),
         marks=pytest.mark.slow,
     ),
     pytest.param((1, "test_tutorials.py"), marks=pytest.mark.slow),
@@ -29,6 +29,8 @@ FILES = [
 DIFFER = (
     # The bits of NaN change on their way through a register of fp32.
     "test_bitcasts_keep_the_bits",
+    # Of equal values a fast tie-break gives the index of any.
+    "test_values_with_their_indices[fast-",
     # What each lane finds depends on their order, which is open.
     "test_atomics_of_one_address_add_up",
 )

@@ -14,7 +14,7 @@ FILES = [  # a process loads all for some seconds before it compares the first l
     (one_in(3), "codegen/test_loops.py codegen/test_blocks.py codegen/test_functions.py"),
     pytest.param(
         (
-            one_in(4),
+            one_in(3),
             (
                 "runtime/test_arguments.py runtime/test_jit.py test_conformance.py "
                 "tools/test_ragged_tma.py tools/test_tensor_descriptor.py"
@@ -22,8 +22,8 @@ FILES = [  # a process loads all for some seconds before it compares the first l
         ),
         marks=pytest.mark.slow,
     ),
-    pytest.param((one_in(5), "codegen test_tutorials.py"), marks=pytest.mark.slow),
-    pytest.param((one_in(10), "language"), marks=pytest.mark.slow),
+    pytest.param((one_in(3), "codegen test_tutorials.py"), marks=pytest.mark.slow),
+    pytest.param((one_in(8), "language"), marks=pytest.mark.slow),
 ]
 DIFFER = (
     # An interpreted kernel checks assertions whether it is debugged or not.
