@@ -21,6 +21,8 @@ _READ_BYTES = 64 << 10
 _FRAMES = 30
 _FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+|\?\?\?) in (?P<name>.*)$')
 _OURS = ("comm/process/fork_server.py", "comm/process/pe.py", "emu/commands/run.py")
+_FORKED = "comm/process/forked.py"
+_PYTEST = re.compile(r"/(_pytest|pluggy|emu/pytest)/[^/]*\.py$")
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _STARTERS = (f"{_STANDARD}multiprocessing", f"{_STANDARD}runpy.py", "<frozen runpy>")
 
@@ -51,7 +53,9 @@ def crash_stack(segment: Segment, pe: int) -> str:
         if frame is None:
             continue
         file, number = frame["file"], frame["line"]
-        if file.endswith(_OURS) or file.startswith(_STARTERS):
+        if file.endswith(_FORKED):
+            break  # behind it is what the process did of which the PE is a fork
+        if file.endswith(_OURS) or file.startswith(_STARTERS) or _PYTEST.search(file):
             continue  # how every PE begins
         source = linecache.getline(file, int(number)).strip() if number.isdecimal() else ""
         frames.append(f"    {file}:{number} in {frame['name']}: {source}".rstrip(": "))

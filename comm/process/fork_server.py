@@ -28,7 +28,7 @@ class ForkServer:
     """A running fork server: it starts PEs, and knows how it ended if it did."""
 
     def __init__(self, preload: Sequence[str]) -> None:
-        self._context = multiprocessing.get_context("forkserver")
+        self._context: Any = multiprocessing.get_context("forkserver")
         with helpers.importing_alike():
             resource_tracker.ensure_running()  # first: it unblocks SIGINT
         with _no_interrupt():  # a Ctrl-C while it loads is the launcher's; PEs ignore it anyway
@@ -37,11 +37,13 @@ class ForkServer:
 
     def pipe(self) -> tuple[Any, Any]:
         """Return the two ends of a pipe for one PE's result."""
-        return self._context.Pipe(duplex=False)
+        pipe: tuple[Any, Any] = self._context.Pipe(duplex=False)
+        return pipe
 
     def channel(self) -> tuple[Any, Any]:
         """Return the two ends of a connection for orders and replies."""
-        return self._context.Pipe(duplex=True)
+        pipe: tuple[Any, Any] = self._context.Pipe(duplex=True)
+        return pipe
 
     def start(self, pe: int, make: Callable[[], Start]) -> Any:
         """Start one PE; its ``Start`` must be made while the process is being started.

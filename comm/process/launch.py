@@ -51,7 +51,7 @@ from emu.comm.process.launch_arguments import check_named, check_pe_count, check
 from emu.comm.process.launch_options import LaunchFields, LaunchOptions
 from emu.comm.process.outcome import read_error, summary_of, text_of
 from emu.comm.process.output import Output
-from emu.comm.process.payload import RemoteCall, pack
+from emu.comm.process.payload import Call, RemoteCall, pack
 from emu.comm.process.pe import Start
 from emu.comm.watchdog import compiling
 from emu.comm.watchdog.monitor import describe_all
@@ -104,9 +104,18 @@ def launch(
         CacheFolderError: Others can write into the folder of compiled kernels; nothing was started.
     """
     world, call, chosen = prepare(Launch, fn, n_pes, args, kwargs, options, fields)
+    return carry_out(world, call, chosen)
+
+
+def carry_out(world: Launch, call: Call, options: LaunchOptions) -> list[Any]:
+    """Start the PEs of a world, watch them until all have ended, and return their results.
+
+    Raises:
+        ExceptionGroup, KeyboardInterrupt: As of :func:`launch`.
+    """
     try:
         with serving.launching():
-            world.start(call, chosen.poison, chosen.preload)
+            world.start(call, options.poison, options.preload)
             world.watch()
     except BaseException:
         world.stop(INTERRUPTED, "the launcher was interrupted")
@@ -185,7 +194,7 @@ class Launch:
 
     # --- start -----------------------------------------------------------------------------
 
-    def start(self, call: RemoteCall, poison: bool, preload: Sequence[str]) -> None:
+    def start(self, call: Call, poison: bool, preload: Sequence[str]) -> None:
         """Start every PE."""
         _allow_descriptors(self._n_pes)
         server = self._server = self._started_server(preload)
@@ -269,7 +278,11 @@ class Launch:
                 if not self._reason and progress.stalled():
                     self._stop_deadlock()
         if compiled.anything_compiled():
-            serving.note_compiled()
+            self._note_compiled()
+
+    def _note_compiled(self) -> None:
+        """Note that what PEs are forked from lacks kernels that PEs have compiled."""
+        serving.note_compiled()
 
     def _serve(self, wait: float) -> None:
         for key, _ in self._selector.select(wait):

@@ -10,9 +10,16 @@ import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from emu.comm.errors import ArgumentError
+
+
+class Call(Protocol):
+    """A call that a PE makes."""
+
+    def load(self) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
+        """Return (function, args, kwargs) in this process."""
 
 
 @dataclass(frozen=True)

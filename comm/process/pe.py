@@ -21,7 +21,7 @@ from emu.comm.process import parent_death
 from emu.comm.process.crash import report_crashes
 from emu.comm.process.input import open_input
 from emu.comm.process.outcome import failure_message, result_message
-from emu.comm.process.payload import RemoteCall
+from emu.comm.process.payload import Call
 from emu.comm.watchdog.progress import QUERY_SIGNAL
 from emu.kernels.core.environment import THREAD_VARIABLES
 
@@ -35,7 +35,7 @@ class Start:
     segment: Segment
     pe: int
     cores: int
-    call: RemoteCall
+    call: Call
     results: Any
     channel: Any
     """Connection through which orders come, the first argument of the call; None: there is none."""

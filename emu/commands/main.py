@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ examples:
   emu demo                                      a checked program of each system, in a table
   emu run -n 4 script.py                        a script on 4 PEs: Triton, PyPTO, torch, emu.world()
   emu run -n 4 --link 25GB/s,2us script.py      the same over an emulated network
+  emu pytest tests                              the tests of a library for GPUs
   emu sdy explain --value %5 program.mlir       why a value of a sharded program is sharded as it is
   emu sdy cost program.mlir                     what its communication costs, and why
   emu tiling --hex "01 00 00 00 ..."            the bytes of tiling data, field by field
@@ -49,6 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     if words[:2] == ["sdy", "opt"]:  # passes are options there, in an order that counts
         return _sdy_opt(words[2:])
+    if words[:1] == ["pytest"]:  # all that follows is pytest's
+        from emu.commands.run_pytest import run_pytest
+
+        return run_pytest(words[1:])
     parser = _parser()
     if not words:
         parser.print_help()
@@ -71,6 +77,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands)
+    commands.add_parser(
+        "pytest", help="run pytest with emulated devices (emu pytest --help)", add_help=False
+    )
     _add_demo(commands)
     doctor = commands.add_parser(
         "doctor", help="print what this machine offers and what is missing"
@@ -107,7 +116,7 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run = commands.add_parser(
         "run",
         help="run a Python script or module on several PEs",
-        usage="emu run [options] (SCRIPT | -m MODULE) [ARGUMENT ...]",
+        usage="emu run [options] (SCRIPT | -m MODULE | -) [ARGUMENT ...]",
         description="Every PE runs the script as __main__; emu.world() says which PE it is.",
     )
     run.add_argument(
@@ -135,7 +144,7 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         metavar="MODULE ...",
         help="run a module, as python -m does, instead of a file",
     )
-    run.add_argument("script", nargs="?", help="the Python file")
+    run.add_argument("script", nargs="?", help="the Python file; -: standard input")
     run.add_argument(
         "arguments", nargs=argparse.REMAINDER, help="what the script gets as sys.argv[1:]"
     )
@@ -365,11 +374,15 @@ def _complain(message: object) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from emu.comm.errors import CommError
-    from emu.commands.run import RunOptions, run_module, run_script
+    from emu.commands.run import RunOptions, run_module, run_script, run_text
+    from emu.commands.run_pytest import pytest_arguments, run_pytest
     from emu.kernels.errors import CacheFolderError
 
     if not options.script and not options.module:
-        options.fail("one of these is required: SCRIPT, -m MODULE")
+        options.fail("one of these is required: SCRIPT, -m MODULE, -")
+    of_pytest = pytest_arguments(options)
+    if of_pytest is not None:
+        return run_pytest(of_pytest)
     _announce_compiling()
     try:
         n_pes, devices = _pes_and_devices(options)
@@ -387,6 +400,8 @@ def _run(options: argparse.Namespace) -> int:
         )
         if options.module:
             run_module(options.module[0], options.module[1:], how)
+        elif options.script == "-":
+            run_text(sys.stdin.read(), options.arguments, replace(how, stdin="none"))
         else:
             run_script(options.script, options.arguments, how)
     except ModuleNotFoundError as error:  # as python -m: a message and 1
@@ -410,7 +425,7 @@ def _pes_and_devices(options: argparse.Namespace) -> tuple[int, int | None]:
         return options.n_pes, options.devices
     from emu.commands.run import can_use_world, device_count
 
-    if options.module or can_use_world(options.script):
+    if options.module or options.script == "-" or can_use_world(options.script):
         return _cores(), options.devices
     # As many devices as it would have had on several PEs: a single process may use them all.
     devices = device_count(options.devices, _cores())

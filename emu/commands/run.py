@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import ast
 import importlib
+import linecache
 import os
 import re
 import runpy
 import socket
 import sys
+import types
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.machinery import FrozenImporter, PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from emu.commands import stand_ins
 from emu.commands.freed_memory import keep_freed_memory
 from emu.kernels.core import environment
 
 if TYPE_CHECKING:
     from emu.comm.link_model import Link
-
-_SHIMS = Path(__file__).parents[1] / "shims"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +82,28 @@ def run_script(script: str | Path, arguments: Sequence[str], options: RunOptions
         raise FileNotFoundError(f"script must be a file, but got {str(script)!r}")
     beside = [path.with_name("torch.py"), path.with_name("torch")]
     program = Program(str(path), str(path.parent), tuple(arguments), is_module=False)
-    _run(program, options, _imports_torch(path, beside))
+    _run(program, options, _imports_torch(path.read_bytes(), beside))
+
+
+def run_text(text: str, arguments: Sequence[str], options: RunOptions) -> None:
+    """Run the text of a program as ``python -`` does, on every PE; else as :func:`run_script`.
+
+    ``sys.argv[0]`` is ``"-"``, and the current folder is first on ``sys.path``.
+
+    Args:
+        text: The program.
+        arguments: What follows in ``sys.argv``.
+        options: How to run it.
+
+    Raises:
+        ArgumentError, CacheFolderError, ExceptionGroup: As in :func:`run_script`.
+    """
+    program = Program(_STDIN, os.getcwd(), tuple(arguments), is_module=False, text=text)
+    beside = [Path("torch.py"), Path("torch")]
+    _run(program, options, _imports_torch(text.encode(), beside))
+
+
+_STDIN = "-"
 
 
 def run_module(module: str, arguments: Sequence[str], options: RunOptions) -> None:
@@ -99,10 +121,10 @@ def run_module(module: str, arguments: Sequence[str], options: RunOptions) -> No
         ArgumentError, CacheFolderError, ExceptionGroup: As in :func:`run_script`.
     """
     folder = os.getcwd()
-    path = _find_module(module, [folder, str(_SHIMS), *sys.path])
+    path = _find_module(module, [folder, stand_ins.FOLDER, *sys.path])
     beside = [Path(folder, "torch.py"), Path(folder, "torch")]
     program = Program(module, folder, tuple(arguments), is_module=True)
-    _run(program, options, path is not None and _imports_torch(path, beside))
+    _run(program, options, path is not None and _imports_torch(path.read_bytes(), beside))
 
 
 def can_use_world(script: str | Path) -> bool:
@@ -174,16 +196,17 @@ def _may_have_world(module: str, script: Path) -> bool:
 
 @dataclass(frozen=True)
 class Program:
-    """The program of a PE: the path of a script or the name of a module, and where that imports from."""
+    """The program of a PE: the path of a script, the name of a module or a text, and where that imports from."""
 
     name: str
     folder: str
     arguments: tuple[str, ...]
     is_module: bool
+    text: str | None = None
 
 
 def _run(program: Program, options: RunOptions, imports_torch: bool) -> None:
-    variables = _environment(options.n_pes, device_count(options.devices, options.n_pes))
+    variables = torchrun_environment(options.n_pes, device_count(options.devices, options.n_pes))
     variables |= _interpreting(options)
     if options.check is not None:
         variables["EMU_CHECK"] = options.check
@@ -258,12 +281,12 @@ def _find_module(name: str, folders: list[str]) -> Path | None:
     return Path(found.origin) if found.origin and found.origin.endswith(".py") else None
 
 
-def _imports_torch(path: Path, beside: list[Path]) -> bool:
-    """Return whether a file imports torch, and has none of its own beside it."""
+def _imports_torch(text: bytes, beside: list[Path]) -> bool:
+    """Return whether a program imports torch, and has none of its own beside it."""
     if any(own.exists() for own in beside):
         return False
     imports = rb"^\s*(?:from|import)\b.*\btorch"
-    return re.search(imports, path.read_bytes(), re.MULTILINE) is not None
+    return re.search(imports, text, re.MULTILINE) is not None
 
 
 def device_count(devices: int | None, n_pes: int) -> int:
@@ -284,7 +307,7 @@ def device_count(devices: int | None, n_pes: int) -> int:
         raise ArgumentError(str(error)) from None
 
 
-def _environment(n_pes: int, devices: int) -> dict[str, str]:
+def torchrun_environment(n_pes: int, devices: int) -> dict[str, str]:
     """Return the environment variables that every PE gets, as with ``torchrun`` on one machine.
 
     Another launch's values are replaced, but a port is kept: it may have been opened for this one.
@@ -323,12 +346,9 @@ def _run_on_pe(program: Program, variables: dict[str, str]) -> None:
     os.environ.update(variables)
     os.environ.update(dict.fromkeys(("RANK", "LOCAL_RANK", "ROLE_RANK"), str(world().my_pe)))
     keep_freed_memory(world().n_pes)
-    shims = str(_SHIMS)
+    stand_ins.install()
     # The program's own folder comes first, as Python has it; it may shadow a stand-in.
-    sys.path[0:0] = [program.folder, shims]
-    inherited = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([shims, inherited] if inherited else [shims])
-    importlib.import_module("_emu_imports").install()
+    sys.path.insert(0, program.folder)
     # A PE inherits the way in which it was started itself; children of a script start as in plain Python.
     importlib.import_module("multiprocessing").set_start_method(None, force=True)
     sys.argv = [program.name, *program.arguments]
@@ -336,10 +356,20 @@ def _run_on_pe(program: Program, variables: dict[str, str]) -> None:
     try:
         if program.is_module:
             runpy.run_module(program.name, run_name="__main__", alter_sys=True)
+        elif program.text is not None:
+            _run_text(program.text)
         else:
             runpy.run_path(program.name, run_name="__main__")
     finally:
         _report_red_zones()
+
+
+def _run_text(text: str) -> None:
+    """Run a text as the main module; its lines can be looked up, as tracebacks and kernels need them."""
+    name = "<stdin>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    exec(compile(text, name, "exec"), vars(main))  # noqa: S102 - the program
 
 
 def _poison_tensors() -> None:

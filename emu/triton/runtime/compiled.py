@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from emu.kernels.core.launch_count import Launches
 from emu.kernels.core.messages import shown
 from emu.triton import knobs
 from emu.triton.language.types import TypeSpelling
@@ -122,7 +123,7 @@ class CompiledKernel:
         started, ended = knobs.runtime.kernel_load_start_hook, knobs.runtime.kernel_load_end_hook
         if started:
             started(None, None, self.name, self.metadata_group, self.hash)
-        self.run = _make_run(self._build, self, self._threads)
+        self.run = _counted(_make_run(self._build, self, self._threads))
         self.module = self.function = self._build.executable
         if ended:
             ended(self.module, self.function, self.name, self.metadata_group, self.hash)
@@ -313,6 +314,18 @@ def _make_run(build: Build, kernel: CompiledKernel, threads: int) -> Callable[..
             check(bound, (x, y, z, values), given)
 
     return run
+
+
+def _counted(run: Callable[..., None]) -> Callable[..., None]:
+    """Return a function that counts its calls, if launches are counted."""
+    if not Launches.are_counted:
+        return run
+
+    def counted(*call: Any) -> None:
+        Launches.count += 1
+        run(*call)
+
+    return counted
 
 
 def _run_on_device(

@@ -1,0 +1,37 @@
+"""``emu pytest``, and ``emu run pytest``: pytest with emulated devices, in this process."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def pytest_arguments(options: argparse.Namespace) -> list[str] | None:
+    """Return the command line of pytest if that is what is to run on one PE: it needs no process of its own.
+
+    With it pytest has the terminal, and its exit status is the command's.
+    """
+    words = options.module or [options.script, *options.arguments]
+    if words[0] != "pytest" or (options.n_pes or 1) != 1 or Path("pytest").exists():
+        return None
+    given = {"devices": options.devices, "check": options.check, "timeout": options.timeout}
+    if options.poison:
+        os.environ["EMU_POISON"] = "1"
+    if options.interpret:
+        os.environ["TRITON_INTERPRET"] = "1"
+        os.environ["EMU_INTERPRET_PROGRAM"] = options.program or ""
+    return [*(f"--emu-{n}={v}" for n, v in given.items() if v is not None), *words[1:]]
+
+
+def run_pytest(arguments: Sequence[str]) -> int:
+    """Run pytest with emulated devices in this process."""
+    try:
+        import pytest
+    except ModuleNotFoundError:
+        sys.stderr.write("emu: pytest is not installed: pip install pytest\n")
+        return 1
+    sys.argv = ["pytest", "-p", "emu.pytest", *arguments]
+    return int(pytest.console_main())

@@ -1,0 +1,130 @@
+"""Plugin of pytest: tests of programs for accelerators run where there is none.
+
+``pytest --emu`` (or ``-p emu.pytest``, or ``emu = true`` in pytest's configuration) gives tests ``triton``, ``torch_npu`` and
+``pypto``, and torch emulated devices, before any test file or ``conftest.py`` is imported, in every worker of pytest-xdist.
+``@pytest.mark.pes(2, 4)`` runs a test on that many PEs, with or without the option.
+
+pytest loads this module in every run where emu is installed, so it imports next to nothing; what it does is in
+:mod:`emu.pytest.settings`, :mod:`emu.pytest.pes` and :mod:`emu.pytest.launches`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from emu import World
+
+_HELP = {
+    "--emu": "run tests on emulated devices: triton, torch_npu, pypto and torch's cuda and npu are there",
+    "--emu-devices": "number of emulated devices (default: EMU_DEVICES, or 1; on several PEs as many as there are)",
+    "--emu-check": "what Triton kernels check as they run: bounds, bounds:all, uninit, several with commas between "
+    "them (default: EMU_CHECK)",
+    "--emu-timeout": "seconds without progress after which waiting PEs are reported as deadlocked (default: 60)",
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options, and what a configuration can say instead."""
+    group = parser.getgroup("emu", "emulated accelerators")
+    group.addoption("--emu", action="store_true", default=None, help=_HELP["--emu"])
+    group.addoption("--emu-devices", metavar="N", help=_HELP["--emu-devices"])
+    group.addoption("--emu-check", metavar="CHECK", help=_HELP["--emu-check"])
+    group.addoption("--emu-timeout", metavar="S", help=_HELP["--emu-timeout"])
+    parser.addini("emu", "as --emu", type="bool", default=False)
+    for name in ("devices", "check", "timeout"):
+        parser.addini(f"emu_{name}", f"as --emu-{name}", default=None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Install what tests import, before the first of them is imported, and each ``conftest.py``."""
+    from emu.pytest import settings
+
+    if settings.begin(early_config).is_on:
+        from emu.pytest import launches
+
+        launches.count()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers."""
+    config.addinivalue_line(
+        "markers",
+        "pes(*counts): run the test on that many PEs, once for each count; its fixtures `world` and `n_pes` say where it is",
+    )
+    config.addinivalue_line(
+        "markers",
+        "emu(check=None, link=None, timeout=None, poison=False): how a test's kernels are checked, and its PEs run",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make a test of each number of PEs."""
+    from emu.pytest import pes
+
+    pes.parametrize(metafunc)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Check the marks, and let the tests with PEs run on them."""
+    from emu.pytest import pes, settings
+
+    for item in items:
+        settings.prepare(item)
+        pes.prepare(item)
+
+
+@pytest.fixture
+def n_pes(request: pytest.FixtureRequest) -> int:
+    """Return the number of PEs that the test runs on."""
+    from emu.pytest import pes
+
+    return pes.count_of(request)
+
+
+@pytest.fixture
+def world(request: pytest.FixtureRequest) -> World:
+    """Return the World of the PE, as ``emu.world()`` returns it; only a test with the mark ``pes`` has one."""
+    from emu.pytest import pes
+
+    return pes.world_of(request)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Let the marks of a test hold while it runs, its fixtures included."""
+    from emu.pytest import settings
+
+    with settings.of_test(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
+    """Show how the test failed on each PE, and count its launches."""
+    from emu.pytest import pes, settings
+
+    is_on = item.config.stash[settings.KEY].is_on
+    if is_on and call.excinfo is not None:
+        settings.hide_own_frames(item, call.excinfo)
+    report = yield
+    pes.complete(item, report, call)
+    if is_on:
+        from emu.pytest import launches
+
+        launches.note(item, report)
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say how many tests have launched kernels: one that launches none proves nothing of them."""
+    from emu.pytest import settings
+
+    if config.stash[settings.KEY].is_on:
+        from emu.pytest import launches
+
+        launches.summarize(terminalreporter)

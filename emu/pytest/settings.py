@@ -1,0 +1,251 @@
+"""Settings of a run of pytest, and of a test: from options, the configuration and marks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+
+if TYPE_CHECKING:
+    from emu.comm.link_model import Link
+
+T = TypeVar("T")
+_PLUGIN = __package__
+_DEFAULT_TIMEOUT = 60.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a run.
+
+    Attributes:
+        is_on: Whether tests have emulated devices.
+        devices: Number of emulated devices. None: the environment's, or 1, and on PEs as many as there are.
+        check: What Triton kernels check. None: what the environment says.
+        timeout: Seconds without progress after which PEs are deadlocked.
+    """
+
+    is_on: bool
+    devices: int | None
+    check: str | None
+    timeout: float
+
+
+KEY = pytest.StashKey[Settings]()
+
+
+def begin(config: pytest.Config) -> Settings:
+    """Read the settings of a run, install what they ask for, and return them.
+
+    Raises:
+        pytest.UsageError: A setting breaks a rule; nothing was installed.
+    """
+    from emu.commands import option_types
+
+    given = config.known_args_namespace
+    settings = Settings(
+        is_on=bool(given.emu) or bool(config.getini("emu")) or _PLUGIN in (given.plugins or ()),
+        devices=_read(config, "devices", option_types.count),
+        check=_read(config, "check", option_types.check),
+        timeout=_read(config, "timeout", option_types.seconds) or _DEFAULT_TIMEOUT,
+    )
+    config.stash[KEY] = settings
+    if settings.is_on:
+        _install(config, settings)
+    return settings
+
+
+def _read(config: pytest.Config, name: str, read: Callable[[str], T]) -> T | None:
+    """Return the value of an option, else that of the configuration, else None.
+
+    Raises:
+        pytest.UsageError: It breaks a rule.
+    """
+    import argparse
+
+    where, text = f"--emu-{name}", getattr(config.known_args_namespace, f"emu_{name}")
+    if text is None:
+        where, text = f"emu_{name}", config.getini(f"emu_{name}")
+    if text is None or text == "":
+        return None
+    try:
+        return read(str(text))
+    except (argparse.ArgumentTypeError, ValueError) as error:
+        raise pytest.UsageError(f"{where}: {error}") from None
+
+
+def _install(config: pytest.Config, settings: Settings) -> None:
+    """Install the stand-ins.
+
+    Raises:
+        pytest.UsageError: Another Triton was imported already.
+    """
+    from emu.commands import stand_ins
+    from emu.commands.freed_memory import keep_freed_memory
+
+    other = sys.modules.get("triton")
+    if other is not None and getattr(other, "__name__", "") != "emu.triton":
+        raise pytest.UsageError(
+            f"emu must be installed before triton is imported, but a plugin has imported {other.__file__}; "
+            "leave that plugin out (-p no:NAME), or load emu before it (-p emu.pytest)"
+        )
+    keep_freed_memory(1)
+    os.environ["EMU_DEVICES"] = str(settings.devices or os.environ.get("EMU_DEVICES") or 1)
+    if settings.check is not None:
+        from emu.triton import knobs  # it may have been imported, and asks the environment then
+
+        os.environ["EMU_CHECK"] = knobs.runtime.check = settings.check
+    _leave_unrewritten(config)
+    stand_ins.install()
+
+
+def _leave_unrewritten(config: pytest.Config) -> None:
+    """Keep pytest from rewriting emu's own assertions: it does that to all modules of a plugin's distribution.
+
+    Compiled functions cannot contain what it makes of them. pytest offers no other way than a docstring in each module.
+    """
+    hook: Any = getattr(config.pluginmanager, "rewrite_hook", None)
+    marked = getattr(hook, "_must_rewrite", None)
+    if isinstance(marked, set):
+        marked.discard("emu")
+    cache = getattr(hook, "_marked_for_rewrite_cache", None)
+    if isinstance(cache, dict):
+        for name in [name for name in cache if name.split(".")[0] == "emu"]:
+            del cache[name]
+
+
+@dataclass(frozen=True)
+class OfTest:
+    """Settings of a test: its run's, and what its marks say.
+
+    Attributes:
+        check: What Triton kernels check. None: what the run says.
+        link: Emulated link between its PEs.
+        timeout: Seconds without progress after which its PEs are deadlocked. None: what the run says.
+        poison: Whether new symmetric memory is filled with NaN, or 0xA5 in every byte.
+    """
+
+    check: str | None = None
+    link: Link | None = None
+    timeout: float | None = None
+    poison: bool = False
+
+
+OF_TEST = pytest.StashKey[OfTest]()
+
+
+def prepare(item: pytest.Item) -> None:
+    """Read the marks of a test.
+
+    Raises:
+        pytest.UsageError: A mark breaks a rule.
+    """
+    if item.get_closest_marker("emu") is not None:
+        item.stash[OF_TEST] = _marked(item)
+
+
+def _marked(item: pytest.Item) -> OfTest:
+    """Return the settings that a test's marks ``emu`` give; the nearest mark wins.
+
+    Raises:
+        pytest.UsageError: A mark breaks a rule.
+    """
+    found = OfTest()
+    for mark in reversed([*item.iter_markers("emu")]):
+        if mark.args:
+            raise pytest.UsageError(
+                f"{item.nodeid}: the mark emu takes arguments by name, but got {mark.args!r}"
+            )
+        given = {name: _setting(item, name, value) for name, value in mark.kwargs.items()}
+        found = replace(found, **given)
+    return found
+
+
+def _setting(item: pytest.Item, name: str, value: Any) -> Any:
+    """Return a mark's setting after a check; texts are what the command line takes.
+
+    Raises:
+        pytest.UsageError: There is no such setting, or the value breaks a rule.
+    """
+    import argparse
+
+    from emu.comm.link_model import Link
+    from emu.commands import option_types
+
+    where = f"{item.nodeid}: {name} of the mark emu"
+    try:
+        if name == "check" and (value is None or isinstance(value, str)):
+            return value if value is None else option_types.check(value)
+        if name == "link" and (value is None or isinstance(value, (str, Link))):
+            return option_types.link(value) if isinstance(value, str) else value
+        if name == "timeout" and isinstance(value, (int, float)) and not isinstance(value, bool):
+            return option_types.seconds(str(value))
+        if name == "poison" and isinstance(value, bool):
+            return value
+    except (argparse.ArgumentTypeError, ValueError) as error:
+        raise pytest.UsageError(f"{where}: {error}") from None
+    rules = {
+        "check": "a text such as 'bounds'",
+        "link": "an emu.Link, or a text such as '25GB/s,2us'",
+        "timeout": "a number of seconds",
+        "poison": "True or False",
+    }
+    if name not in rules:
+        raise pytest.UsageError(
+            f"{item.nodeid}: the mark emu takes {', '.join(rules)}, but got {name}"
+        )
+    raise pytest.UsageError(f"{where} must be {rules[name]}, but got {value!r}")
+
+
+@contextlib.contextmanager
+def of_test(item: pytest.Item) -> Iterator[None]:
+    """Let what a test's marks say hold inside the block."""
+    check = item.stash[OF_TEST].check if OF_TEST in item.stash else None
+    if check is None:
+        yield
+        return
+    from emu.triton import knobs
+
+    before = os.environ.get("EMU_CHECK")
+    with knobs.runtime.scope():
+        knobs.runtime.check = check
+        os.environ["EMU_CHECK"] = check  # of processes that the test starts
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["EMU_CHECK"]
+            else:
+                os.environ["EMU_CHECK"] = before
+
+
+def hide_own_frames(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """Leave emu's own functions out of a traceback, unless pytest is to show it in full or to debug it.
+
+    They are taken out of the traceback itself: pytest makes others of it, which a filter of one does not reach.
+    """
+    if item.config.getoption("fulltrace", False) or item.config.getoption("usepdb", False):
+        return
+    import emu
+
+    home = Path(emu.__file__).parent
+    own = tuple(
+        f"{folder}{os.sep}"
+        for name in (".", "comm", "kernels")
+        for folder in {home / name, (home / name).resolve()}
+    )
+    at: Any = excinfo.tb
+    while at is not None:
+        following = at.tb_next
+        while following is not None and following.tb_frame.f_code.co_filename.startswith(
+            (*own, "<launcher of")
+        ):
+            following = following.tb_next
+        at.tb_next = following
+        at = following

@@ -1,0 +1,207 @@
+"""``pytest --emu`` as a maintainer of a library meets it: no conftest, no path to set."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = "pytester"
+
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
+
+DOUBLE = """
+import pytest, torch, triton, triton.language as tl
+
+@triton.jit
+def double(x, y, n: tl.constexpr):
+    i = tl.arange(0, n)
+    tl.store(y + i, 2 * tl.load(x + i))
+
+def run(n, m):
+    x = torch.arange(float(n), device="cuda")
+    y = torch.zeros_like(x)
+    double[(1,)](x, y, m)
+    assert torch.equal(y, 2 * x)
+"""
+
+
+@pytest.fixture
+def pytest_in(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
+    """Run pytest on a file, in a process of its own."""
+    for name in ("PYTHONPATH", "EMU_CHECK", "EMU_DEVICES", "PYTEST_ADDOPTS"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(text: str, *arguments: str) -> pytest.RunResult:
+        pytester.makepyfile(text)
+        return pytester.runpytest_subprocess("-p", "no:randomly", *arguments, timeout=110)
+
+    return run
+
+
+def test_it_is_off_unless_asked_for(pytest_in) -> None:
+    result = pytest_in(
+        """
+        import sys
+        def test_nothing_was_loaded():
+            assert not any(name.startswith("emu.") and not name.startswith("emu.pytest")
+                           and name not in ("emu.commands", "emu.commands.option_types") for name in sys.modules)
+            assert "_emu_imports" not in sys.modules
+        """
+    )
+    result.assert_outcomes(passed=1)
+    assert "emu:" not in result.stdout.str()
+
+
+@needs_torch
+@pytest.mark.parametrize("how", ["option", "plugin", "ini", "xdist", "no cache"])
+def test_kernels_run_on_emulated_devices(how: str, pytest_in, pytester: pytest.Pytester) -> None:
+    arguments = {
+        "plugin": ["-p", "emu.pytest"],
+        "ini": [],
+        "xdist": ["--emu", "-n", "2"],
+        "no cache": ["--emu", "-p", "no:cacheprovider"],
+    }.get(how, ["--emu"])
+    if how == "ini":
+        pytester.makeini("[pytest]\nemu = true\nemu_devices = 3\n")
+    devices = 3 if how == "ini" else 1
+    result = pytest_in(
+        DOUBLE
+        + f"""
+def test_double():
+    assert torch.cuda.device_count() == {devices}
+    run(16, 16)
+
+def test_without_a_kernel():
+    pass
+""",
+        *arguments,
+    )
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        ["emu: 1 test launched 1 Triton kernel, 1 test launched none"], consecutive=True
+    )
+
+
+@needs_torch
+def test_a_check_reports_the_line_of_the_kernel_and_nothing_of_emu(pytest_in) -> None:
+    result = pytest_in(
+        DOUBLE
+        + """
+@pytest.mark.emu(check="bounds")
+def test_outside():
+    run(16, 32)
+
+def test_unchecked():
+    run(16, 16)
+""",
+        "--emu",
+    )
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*load of f32 out of bounds in kernel double*"])
+    assert "bounds.py" not in result.stdout.str()
+
+
+@needs_torch
+def test_the_option_checks_all_tests(pytest_in) -> None:
+    text = DOUBLE + "\ndef test_outside():\n    run(16, 32)\n"
+    pytest_in(text, "--emu", "--emu-check", "bounds").assert_outcomes(failed=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["--emu-devices", "0"],
+            "--emu-devices: must be a whole number of at least 1, but got '0'",
+        ),
+        (["--emu-check", "bond"], "--emu-check: check * must be one of * but got 'bond'*"),
+        (
+            ["--emu-timeout", "-1"],
+            "--emu-timeout: must be a positive number of seconds, but got '-1'",
+        ),
+        (["-o", "emu_devices=two"], "emu_devices: must be a whole number*, but got 'two'"),
+    ],
+)
+def test_wrong_settings_end_the_run_before_a_test(arguments, said: str, pytest_in) -> None:
+    result = pytest_in("def test_a(): pass", "--emu", *arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {said}"])
+
+
+@pytest.mark.parametrize(
+    ("mark", "said"),
+    [
+        (
+            "pes()",
+            "*test_a: the mark pes takes one or more numbers of PEs, as in pes(2, 4), but got none",
+        ),
+        ("pes(n=2)", "*the mark pes takes one or more numbers of PEs*but got n=2"),
+        ("pes(0)", "*the mark pes: n_pes must be an integer in [[]1, 1024[]], but got 0"),
+        ("emu('bounds')", "*test_a: the mark emu takes arguments by name, but got ('bounds',)"),
+        ("emu(cheque=1)", "*the mark emu takes check, link, timeout, poison, but got cheque"),
+        ("emu(check=3)", "*check of the mark emu must be a text such as 'bounds', but got 3"),
+        ("emu(timeout=-1)", "*timeout of the mark emu: must be a positive number*"),
+        ("emu(link='fast')", "*link of the mark emu: *'fast'*"),
+        ("emu(poison=1)", "*poison of the mark emu must be True or False, but got 1"),
+    ],
+)
+def test_wrong_marks_are_named_at_collection(mark: str, said: str, pytest_in) -> None:
+    result = pytest_in(f"import pytest\n@pytest.mark.{mark}\ndef test_a(): pass")
+    assert result.ret != pytest.ExitCode.OK
+    (result.stderr if result.ret == pytest.ExitCode.USAGE_ERROR else result.stdout).fnmatch_lines(
+        [said]
+    )
+
+
+def test_a_triton_that_was_imported_before_is_refused(pytest_in, pytester) -> None:
+    (pytester.path / "triton.py").write_text("")
+    pytester.makepyfile(early="import triton\n")
+    result = pytest_in("def test_a(): pass", "-p", "early", "--emu")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: emu must be installed before triton is imported*"])
+
+
+class TestCommands:
+    """``emu pytest`` and ``emu run pytest``."""
+
+    @pytest.fixture
+    def emu(self, tmp_path: Path):
+        (tmp_path / "test_a.py").write_text(
+            "import os\ndef test_a():\n    import pypto\n    assert os.environ['EMU_DEVICES'] == '1'\n"
+            "def test_b(): assert 1 + 1 == 3\n"
+        )
+
+        def run(*words: str) -> subprocess.CompletedProcess[str]:
+            environment = {k: v for k, v in os.environ.items() if k != "EMU_DEVICES"}
+            return subprocess.run(
+                [sys.executable, "-m", "emu", *words],
+                cwd=tmp_path,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=110,
+                check=False,
+            )
+
+        return run
+
+    @pytest.mark.parametrize(
+        "words", ["pytest", "run pytest", "run -n 1 -m pytest", "run --timeout 9 pytest"]
+    )
+    def test_pytest_runs_as_one_expects(self, words: str, emu) -> None:
+        done = emu(*words.split(), "-q", "-x", "--color=yes", "--junit-xml=out.xml")
+        assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
+        assert "1 failed" in done.stdout
+        assert "1 passed" in done.stdout
+        assert "assert (1 + 1) == 3" in done.stdout  # rewritten
+        assert "\x1b[31m" in done.stdout
+        assert not done.stdout.startswith("[0]")
+
+    def test_its_help_is_that_of_pytest(self, emu) -> None:
+        done = emu("pytest", "--help")
+        assert done.returncode == 0
+        assert "--emu-check" in done.stdout
+        assert "--maxfail" in done.stdout
