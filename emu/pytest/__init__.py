@@ -11,7 +11,7 @@ pytest loads this module in every run where emu is installed, so it imports next
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -83,15 +83,23 @@ def n_pes(request: pytest.FixtureRequest) -> int:
     """Return the number of PEs that the test runs on."""
     from emu.pytest import pes
 
-    return pes.count_of(request)
+    pes.refuse_count(request.node.nodeid)  # the mark parametrizes it otherwise
 
 
-@pytest.fixture
-def world(request: pytest.FixtureRequest) -> World:
+@pytest.fixture(scope="session")
+def world() -> World:
     """Return the World of the PE, as ``emu.world()`` returns it; only a test with the mark ``pes`` has one."""
     from emu.pytest import pes
 
-    return pes.world_of(request)
+    return cast("World", pes.WorldOfTest())
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Check that a test that asks for the World has PEs."""
+    from emu.pytest import pes
+
+    pes.check_world(item)
 
 
 @pytest.hookimpl(wrapper=True)

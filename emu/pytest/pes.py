@@ -13,7 +13,7 @@ import os
 import pickle
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 from _pytest._code.code import (
@@ -24,9 +24,6 @@ from _pytest._code.code import (
 )
 
 from emu.pytest import settings
-
-if TYPE_CHECKING:
-    from emu import World
 
 _MARK = "pes"
 _PARAMETER = "n_pes"
@@ -46,9 +43,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
     counts = _check(metafunc.definition.nodeid, mark)
     if _PARAMETER not in metafunc.fixturenames:
         metafunc.fixturenames.append(_PARAMETER)
-    metafunc.parametrize(
-        _PARAMETER, counts, indirect=True, ids=[f"{n}-PE{'s' * (n > 1)}" for n in counts]
-    )
+    metafunc.parametrize(_PARAMETER, counts, ids=[f"{n}-PE{'s' * (n > 1)}" for n in counts])
 
 
 def _check(test: str, mark: pytest.Mark) -> list[int]:
@@ -87,21 +82,12 @@ def prepare(item: pytest.Item) -> None:
     item.runtest = partial(_run, item, item.runtest)  # type: ignore[method-assign]
 
 
-def count_of(request: pytest.FixtureRequest) -> int:
-    """Return the number of PEs of a test.
-
-    Raises:
-        pytest.UsageError: It has no mark.
-    """
-    if not hasattr(request, "param"):
-        raise pytest.UsageError(
-            f"n_pes is of tests with the mark pes, but {request.node.nodeid} has none"
-        )
-    n: int = request.param
-    return n
+def refuse_count(test: str) -> NoReturn:
+    """Say that a test has no number of PEs."""
+    raise pytest.UsageError(f"n_pes is of tests with the mark pes, but {test} has none")
 
 
-class _WorldOfTest:
+class WorldOfTest:
     """World in the hands of fixtures: they are set up before there are PEs, and may only pass it on."""
 
     def __getattr__(self, name: str) -> Any:
@@ -118,18 +104,18 @@ class _WorldOfTest:
         return getattr(here, name)
 
 
-def world_of(request: pytest.FixtureRequest) -> World:
-    """Return what stands for the World of a test's PEs.
+def check_world(item: pytest.Item) -> None:
+    """Check that a test that asks for the World has PEs.
 
     Raises:
-        pytest.UsageError: The test has no mark.
+        pytest.UsageError: It has no mark.
     """
-    if request.node.get_closest_marker(_MARK) is None:
+    given = getattr(item, "funcargs", {}).get("world")
+    if isinstance(given, WorldOfTest) and item.get_closest_marker(_MARK) is None:
         raise pytest.UsageError(
-            f"world is of tests with the mark pes, but {request.node.nodeid} has none: write "
+            f"world is of tests with the mark pes, but {item.nodeid} has none: write "
             "@pytest.mark.pes(2) above it"
         )
-    return cast("World", _WorldOfTest())
 
 
 class OutcomeError(Exception):
@@ -226,7 +212,7 @@ def _run_on_pe(item: pytest.Function, run: Callable[[], None], variables: dict[s
     here, before = world(), Launches.count
     ranks = dict.fromkeys(("RANK", "LOCAL_RANK", "ROLE_RANK"), str(here.my_pe))
     os.environ.update(variables | ranks)
-    if "world" in item.funcargs:
+    if isinstance(item.funcargs.get("world"), WorldOfTest):
         item.funcargs["world"] = here
     try:
         run()
