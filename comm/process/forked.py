@@ -101,7 +101,13 @@ class _Inherited:
 
 
 class _Forked(Launch):
-    """The processes of one world of forks."""
+    """The processes of one world of forks.
+
+    Attributes:
+        grace_s: More than of a launch: pytest takes its time to say where each PE waits.
+    """
+
+    grace_s = 5.0
 
     def _started_server(self, preload: Sequence[str]) -> ForkServer:
         return _ThisProcess()

@@ -62,7 +62,6 @@ from emu.kernels.core.environment import usable_cores
 T = TypeVar("T")
 L = TypeVar("L", bound="Launch")
 
-_GRACE_S = 0.7
 _COMPILING_GRACE_S = 20.0
 """For PEs inside a compiler, which a stop cannot interrupt at any point; Ctrl-C does not wait for them."""
 _TICK_S = 0.2
@@ -169,7 +168,13 @@ def _check_where() -> None:
 
 
 class Launch:
-    """The processes of one world, with their results, errors and ends so far."""
+    """The processes of one world, with their results, errors and ends so far.
+
+    Attributes:
+        grace_s: Seconds that PEs have to end after a stop, before they are killed.
+    """
+
+    grace_s = 0.7
 
     def __init__(self, segment: Segment, timeout: float, prefix: bool, given: Input) -> None:
         self._segment = segment
@@ -406,7 +411,7 @@ class Launch:
             if pe not in self._ended and state not in (FINISHED, LEAVING):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGTERM)
-        self._kill_at = time.monotonic() + _GRACE_S
+        self._kill_at = time.monotonic() + self.grace_s
         self._kill_compiling_at = self._kill_at
         if reason != INTERRUPTED:
             self._kill_compiling_at += _COMPILING_GRACE_S
@@ -416,7 +421,7 @@ class Launch:
         if time.monotonic() < self._kill_compiling_at and any(
             compiling.is_compiling(self._segment, pe) for pe in left
         ):
-            self._kill_at = time.monotonic() + _GRACE_S  # again, from when it has ended
+            self._kill_at = time.monotonic() + self.grace_s  # again, from when it has ended
             return
         self._kill_at = math.inf
         for pe, process in enumerate(self._processes):

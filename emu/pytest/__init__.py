@@ -5,7 +5,9 @@
 ``@pytest.mark.pes(2, 4)`` runs a test on that many PEs, with or without the option.
 
 pytest loads this module in every run where emu is installed, so it imports next to nothing; what it does is in
-:mod:`emu.pytest.settings`, :mod:`emu.pytest.pes` and :mod:`emu.pytest.launches`.
+:mod:`emu.pytest.settings`, :mod:`emu.pytest.pes` and :mod:`emu.pytest.launches`. The options, marks and fixtures are public.
+
+Internal: names may change in any release.
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ _HELP = {
 }
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: Any) -> None:
     """Add the options, and what a configuration can say instead."""
+    _leave_unrewritten(pluginmanager)
     group = parser.getgroup("emu", "emulated accelerators")
     group.addoption("--emu", action="store_true", default=None, help=_HELP["--emu"])
     group.addoption("--emu-devices", metavar="N", help=_HELP["--emu-devices"])
@@ -37,6 +40,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("emu", "as --emu", type="bool", default=False)
     for name in ("devices", "check", "timeout"):
         parser.addini(f"emu_{name}", f"as --emu-{name}", default=None)
+
+
+def _leave_unrewritten(pluginmanager: Any) -> None:
+    """Keep pytest from rewriting emu's own assertions: it does that to all modules of a plugin's distribution.
+
+    Compiled functions cannot contain what it makes of them. pytest offers no other way than a docstring in each module.
+    """
+    hook: Any = getattr(pluginmanager, "rewrite_hook", None)
+    marked = getattr(hook, "_must_rewrite", None)
+    if isinstance(marked, set):
+        marked.discard("emu")
+    cache = getattr(hook, "_marked_for_rewrite_cache", None)
+    if isinstance(cache, dict):
+        for name in [name for name in cache if name.split(".")[0] == "emu"]:
+            del cache[name]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -101,23 +101,7 @@ def _install(config: pytest.Config, settings: Settings) -> None:
         from emu.triton import knobs  # it may have been imported, and asks the environment then
 
         os.environ["EMU_CHECK"] = knobs.runtime.check = settings.check
-    _leave_unrewritten(config)
     stand_ins.install()
-
-
-def _leave_unrewritten(config: pytest.Config) -> None:
-    """Keep pytest from rewriting emu's own assertions: it does that to all modules of a plugin's distribution.
-
-    Compiled functions cannot contain what it makes of them. pytest offers no other way than a docstring in each module.
-    """
-    hook: Any = getattr(config.pluginmanager, "rewrite_hook", None)
-    marked = getattr(hook, "_must_rewrite", None)
-    if isinstance(marked, set):
-        marked.discard("emu")
-    cache = getattr(hook, "_marked_for_rewrite_cache", None)
-    if isinstance(cache, dict):
-        for name in [name for name in cache if name.split(".")[0] == "emu"]:
-            del cache[name]
 
 
 @dataclass(frozen=True)
