@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from variants import thorough
 
 pytest_plugins = "pytester"
 
@@ -56,7 +57,7 @@ def test_it_is_off_unless_asked_for(pytest_in) -> None:
 
 
 @needs_torch
-@pytest.mark.parametrize("how", ["option", "plugin", "ini", "xdist", "no cache"])
+@pytest.mark.parametrize("how", thorough(["option", "plugin", "ini", "xdist", "no cache"], "xdist"))
 def test_kernels_run_on_emulated_devices(how: str, pytest_in, pytester: pytest.Pytester) -> None:
     arguments = {
         "plugin": ["-p", "emu.pytest"],
@@ -189,7 +190,10 @@ class TestCommands:
         return run
 
     @pytest.mark.parametrize(
-        "words", ["pytest", "run pytest", "run -n 1 -m pytest", "run --timeout 9 pytest"]
+        "words",
+        thorough(
+            ["pytest", "run pytest", "run -n 1 -m pytest", "run --timeout 9 pytest"], "run pytest"
+        ),
     )
     def test_pytest_runs_as_one_expects(self, words: str, emu) -> None:
         done = emu(*words.split(), "-q", "-x", "--color=yes", "--junit-xml=out.xml")

@@ -27,7 +27,11 @@ def pytest_in(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
     return run
 
 
-@pytest.mark.parametrize("arguments", [(), ("-n", "2"), ("--emu",)], ids=str)
+@pytest.mark.parametrize(
+    "arguments",
+    [(), *(pytest.param(words, marks=pytest.mark.slow) for words in (("-n", "2"), ("--emu",)))],
+    ids=str,
+)
 def test_fixtures_parameters_and_the_world_reach_the_pes(arguments, pytest_in) -> None:
     result = pytest_in(
         """
