@@ -33,5 +33,9 @@ def run_pytest(arguments: Sequence[str]) -> int:
     except ModuleNotFoundError:
         sys.stderr.write("emu: pytest is not installed: pip install pytest\n")
         return 1
+    import emu
+
+    # pytest would rewrite emu, as it does all modules of a plugin's distribution, and warn that it comes too late.
+    emu.__doc__ = f"{emu.__doc__}\nPYTEST_DONT_REWRITE"
     sys.argv = ["pytest", "-p", "emu.pytest", *arguments]
     return int(pytest.console_main())

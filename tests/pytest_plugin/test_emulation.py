@@ -200,6 +200,7 @@ class TestCommands:
         assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
         assert "1 failed" in done.stdout
         assert "1 passed" in done.stdout
+        assert "warning" not in done.stdout
         assert "assert (1 + 1) == 3" in done.stdout  # rewritten
         assert "\x1b[31m" in done.stdout
         assert not done.stdout.startswith("[0]")
