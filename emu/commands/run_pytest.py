@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from emu.kernels.core import environment
 
 
 def pytest_arguments(options: argparse.Namespace) -> list[str] | None:
@@ -19,10 +20,10 @@ def pytest_arguments(options: argparse.Namespace) -> list[str] | None:
         return None
     given = {"devices": options.devices, "check": options.check, "timeout": options.timeout}
     if options.poison:
-        os.environ["EMU_POISON"] = "1"
+        environment.pass_on({"EMU_POISON": "1"})
     if options.interpret:
-        os.environ["TRITON_INTERPRET"] = "1"
-        os.environ["EMU_INTERPRET_PROGRAM"] = options.program or ""
+        program = options.program or ""
+        environment.pass_on({"TRITON_INTERPRET": "1", "EMU_INTERPRET_PROGRAM": program})
     return [*(f"--emu-{n}={v}" for n, v in given.items() if v is not None), *words[1:]]
 
 

@@ -84,10 +84,11 @@ def _install(config: pytest.Config, settings: Settings) -> None:
     """Install the stand-ins.
 
     Raises:
-        pytest.UsageError: Another Triton was imported already.
+        pytest.UsageError: Another Triton was imported already, or ``EMU_DEVICES`` breaks a rule.
     """
     from emu.commands import stand_ins
     from emu.commands.freed_memory import keep_freed_memory
+    from emu.kernels.core import environment
 
     other = sys.modules.get("triton")
     if other is not None and getattr(other, "__name__", "") != "emu.triton":
@@ -96,11 +97,16 @@ def _install(config: pytest.Config, settings: Settings) -> None:
             "leave that plugin out (-p no:NAME), or load emu before it (-p emu.pytest)"
         )
     keep_freed_memory(1)
-    os.environ["EMU_DEVICES"] = str(settings.devices or os.environ.get("EMU_DEVICES") or 1)
+    try:
+        devices = settings.devices or environment.device_count() or 1
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
+    environment.pass_on({"EMU_DEVICES": str(devices)})
     if settings.check is not None:
         from emu.triton import knobs  # it may have been imported, and asks the environment then
 
-        os.environ["EMU_CHECK"] = knobs.runtime.check = settings.check
+        knobs.runtime.check = settings.check
+        environment.pass_on({"EMU_CHECK": settings.check})
     stand_ins.install()
 
 
@@ -196,17 +202,10 @@ def of_test(item: pytest.Item) -> Iterator[None]:
         return
     from emu.triton import knobs
 
-    before = os.environ.get("EMU_CHECK")
-    with knobs.runtime.scope():
+    with knobs.runtime.scope(), pytest.MonkeyPatch.context() as patch:
         knobs.runtime.check = check
-        os.environ["EMU_CHECK"] = check  # of processes that the test starts
-        try:
-            yield
-        finally:
-            if before is None:
-                del os.environ["EMU_CHECK"]
-            else:
-                os.environ["EMU_CHECK"] = before
+        patch.setenv("EMU_CHECK", check)  # for processes that the test starts
+        yield
 
 
 def hide_own_frames(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> None:

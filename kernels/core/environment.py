@@ -12,6 +12,10 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False  # without loading typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -141,6 +145,11 @@ def red_zones() -> bool:
 def is_portable() -> bool:
     """Return whether ``EMU_FORCE_PORTABLE`` is 1: nothing is used that only Linux has."""
     return os.environ.get("EMU_FORCE_PORTABLE") == "1"
+
+
+def pass_on(variables: Mapping[str, str]) -> None:
+    """Set variables, for what reads them later in this process and in those that it starts."""
+    os.environ.update(variables)
 
 
 def usable_cores() -> int:
