@@ -8,44 +8,48 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 
-from emu.accelerator.patches import record
+from emu.accelerator.patches import LEDGER, Ledger
 
 
-def after_import(name: str, change: Callable[[ModuleType], None]) -> None:
-    """Call ``change`` with a module after its import, or now if it is loaded already."""
+def after_import(
+    name: str, change: Callable[[ModuleType], None], ledger: Ledger = LEDGER
+) -> None:
+    """Call ``change`` with a module after its import, or now if it is loaded already.
+
+    Args:
+        name: The module's.
+        change: What to call.
+        ledger: Where the hook is recorded; undoing its changes takes the hooks back that were not called.
+    """
     module = sys.modules.get(name)
     if module is not None:
         change(module)
         return
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        finder = _Finder()
+    mine = (f for f in sys.meta_path if isinstance(f, _Finder) and f.ledger is ledger)
+    finder = next(mine, None)
+    if finder is None:
+        finder = _Finder(ledger)
         sys.meta_path.insert(0, finder)
-        record(
+        ledger.record(
             "sys.meta_path",
             "modules are changed when a script imports them",
-            lambda: _forget(finder),
+            lambda: sys.meta_path.remove(finder),
         )
-    _changes[name] = change
-
-
-_changes: dict[str, Callable[[ModuleType], None]] = {}
-
-
-def _forget(finder: _Finder) -> None:
-    """Leave modules that are imported from now on as they are."""
-    sys.meta_path.remove(finder)
-    _changes.clear()
+    finder.changes.setdefault(name, []).append(change)
 
 
 class _Finder:
     """Finder of the modules to be changed, once each; the other finders locate them."""
 
-    @staticmethod
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.changes: dict[str, list[Callable[[ModuleType], None]]] = {}
+
     def find_spec(
-        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        change = _changes.pop(name, None)
-        if change is None:
+        changes = self.changes.pop(name, None)
+        if changes is None:
             return None
         spec = find_spec(name)
         execute = getattr(spec and spec.loader, "exec_module", None)
@@ -54,7 +58,8 @@ class _Finder:
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
-            change(module)
+            for change in changes:
+                change(module)
 
         # Set on this specification's own loader object: the loader's class stays unchanged.
         setattr(spec.loader, "exec_module", exec_module)  # noqa: B010 - a method, for mypy

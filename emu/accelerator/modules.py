@@ -46,6 +46,8 @@ def install() -> None:
     for name in _BETWEEN_DEVICES:
         refusal = functools.partial(_refuse_between, name)
         replace(torch._C, name, refusal, "DataParallel calls functions of CUDA builds")
+    # Asked before a compiled function is, or is not, made a CUDA graph.
+    replace(torch._C, "_cuda_cudaCachingAllocator_is_enabled", lambda: True, "CUDA builds have it")
     for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
         replace(torch.cuda.nvtx, name, lambda *_, **__: 0, "NVTX is not there")
     replace(torch.version, "cuda", CUDA_VERSION, "scripts ask for it")

@@ -28,35 +28,62 @@ class Patch(NamedTuple):
 
 
 _ABSENT = object()
-_made: list[Patch] = []
 
 
-def record(target: str, reason: str, undo: Callable[[], object]) -> None:
-    """Record a change that the caller has made."""
-    _made.append(Patch(target, reason, undo))
+class Ledger:
+    """The changes that one party has made."""
+
+    def __init__(self) -> None:
+        self._made: list[Patch] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there are changes that were not undone."""
+        return bool(self._made)
+
+    def record(self, target: str, reason: str, undo: Callable[[], object]) -> None:
+        """Record a change that the caller has made."""
+        self._made.append(Patch(target, reason, undo))
+
+    def replace(self, owner: type | ModuleType, name: str, value: object, reason: str) -> None:
+        """Set an attribute of a class or a module, and record its previous value.
+
+        Args:
+            owner: The class or module.
+            name: The attribute. It may be inherited, or not be there: undoing then deletes it.
+            value: Its new value.
+            reason: Why it is replaced.
+        """
+        # From the dictionary: getattr would bind methods and lose the wrapper of static ones.
+        before = vars(owner).get(name, _ABSENT)
+
+        def undo() -> None:
+            if before is _ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, before)
+
+        setattr(owner, name, value)
+        home = f"{owner.__module__}." if isinstance(owner, type) else ""
+        self.record(f"{home}{owner.__name__}.{name}", reason, undo)
+
+    def table(self) -> tuple[Patch, ...]:
+        """Return all changes, in the order in which they were made."""
+        return tuple(self._made)
+
+    def undo_all(self) -> None:
+        """Undo all changes, the last first: some wrap the value of an earlier one."""
+        while self._made:
+            self._made.pop().undo()
 
 
-def replace(owner: type | ModuleType, name: str, value: object, reason: str) -> None:
-    """Set an attribute of a class or a module, and record its previous value.
+LEDGER = Ledger()
+"""The changes of :func:`emu.accelerator.install`."""
 
-    Args:
-        owner: The class or module.
-        name: The attribute. It may be inherited, or not be there: undoing then deletes it.
-        value: Its new value.
-        reason: Why it is replaced.
-    """
-    # From the dictionary: getattr would bind methods and lose the wrapper of static ones.
-    before = vars(owner).get(name, _ABSENT)
-
-    def undo() -> None:
-        if before is _ABSENT:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, before)
-
-    setattr(owner, name, value)
-    home = f"{owner.__module__}." if isinstance(owner, type) else ""
-    record(f"{home}{owner.__name__}.{name}", reason, undo)
+record = LEDGER.record
+replace = LEDGER.replace
+table = LEDGER.table
+undo_all = LEDGER.undo_all
 
 
 def replace_all(owner: type | ModuleType, values: Mapping[str, object], reason: str) -> None:
@@ -83,14 +110,3 @@ def replace_item(table: dict[K, V], key: K, value: V, target: str, reason: str) 
 
     table[key] = value
     record(target, reason, undo)
-
-
-def table() -> tuple[Patch, ...]:
-    """Return all changes, in the order in which they were made."""
-    return tuple(_made)
-
-
-def undo_all() -> None:
-    """Undo all changes, the last first: some wrap the value of an earlier one."""
-    while _made:
-        _made.pop().undo()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
-from torch.jit import _state
 from torch.utils.backend_registration import (
     generate_methods_for_privateuse1_backend,
     rename_privateuse1_backend,
@@ -19,6 +17,7 @@ from emu.accelerator import (
     autocast,
     autocast_fp32,
     batch_norm,
+    compilers,
     cuda_dtypes,
     custom_operators,
     device_tags,
@@ -87,7 +86,7 @@ def set_up() -> None:
     wrappers.install(device_tags.resolve, device_tags.set_tag)
     _cover_backward()
     _cover_saved_tensors()
-    _disable_compilers()
+    compilers.disable()
     _cover_threads()
     enter()
     distributed.register()
@@ -171,21 +170,6 @@ def _cover_saved_tensors() -> None:
 
     hooks = torch.autograd.graph.saved_tensors_hooks
     replace(hooks, "__init__", begin_inside, "a mode is off while it handles a call")
-
-
-def _disable_compilers() -> None:
-    """Run scripted and compiled functions eagerly.
-
-    A compiled function is no call that a mode sees: its results would count as the host's.
-    """
-    reason = "a mode does not see what compiled functions call"
-    if _state._enabled.enabled:
-        _state.disable()
-        record("torch.jit", reason, _state.enable)
-    for name in ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"):
-        if name not in os.environ:
-            os.environ[name] = "1"
-            record(f"os.environ[{name}]", reason, partial(os.environ.pop, name, None))
 
 
 def _cover_threads() -> None:

@@ -19,12 +19,15 @@ class _State(threading.local):
         current: Index of the current device of each type.
         in_pass: Number of the backward pass whose device was made the current one; -1: none.
         streams: Streams that were entered, by type, innermost last.
+        fakes_show_devices: Whether fake tensors say that they are on their emulated device: None where the mode
+            decides, which it does for a program's own.
     """
 
     def __init__(self) -> None:
         self.running: torch.device | None = None
         self.current: dict[str, int] = dict.fromkeys(TYPES, 0)
         self.in_pass = -1
+        self.fakes_show_devices: bool | None = None
         self.streams: dict[str, list[torch.Stream]] = {kind: [] for kind in TYPES}
 
 

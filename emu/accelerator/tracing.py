@@ -47,7 +47,10 @@ def _change_fakes(module: ModuleType) -> None:
 
     def device(self: Any) -> Any:
         found = own_device(self)
-        return (emulated_device(self) or found) if found.type == "cpu" and on_stack() else found
+        if found.type != "cpu":
+            return found
+        shows = state.fakes_show_devices
+        return (emulated_device(self) or found) if (on_stack() if shows is None else shows) else found
 
     replace(module.FakeTensor, "device", property(device), reason)
 

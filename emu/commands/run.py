@@ -326,11 +326,19 @@ def torchrun_environment(n_pes: int, devices: int) -> dict[str, str]:
         "TORCHELASTIC_MAX_RESTARTS": 0,
         "TORCHELASTIC_USE_AGENT_STORE": False,  # there is no agent: rank 0 serves the store
         "EMU_DEVICES": devices,
+        "TORCHINDUCTOR_COMPILE_THREADS": os.environ.get("TORCHINDUCTOR_COMPILE_THREADS")
+        or _compile_threads(n_pes),
     }
-    # What would be compiled is the work of devices that are not there; it runs eagerly instead.
-    for name in ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"):
-        of_all[name] = os.environ.get(name, "1")
     return {name: str(value) for name, value in of_all.items()}
+
+
+def _compile_threads(n_pes: int) -> int:
+    """Return the number of processes in which a PE's torch.compile compiles; 1: in the PE itself.
+
+    They take seconds to start, so that a few are no gain.
+    """
+    share = environment.usable_cores() // n_pes
+    return share if share > 2 else 1
 
 
 def _free_port() -> int:

@@ -68,8 +68,10 @@ def install_emulation(torch: ModuleType) -> None:
     """Install the emulated devices, unless the module is another one that a script calls torch."""
     if hasattr(torch, "Tensor"):
         import emu.accelerator
+        import emu.inductor
 
         emu.accelerator.install()
+        emu.inductor._install_when_needed()
 
 
 class _EmuFinder:

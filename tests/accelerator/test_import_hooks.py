@@ -21,7 +21,7 @@ def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int
     (tmp_path / f"{NAME}.py").write_text("value = 1\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, NAME, raising=False)
-    monkeypatch.setattr(patches, "_made", [])
+    monkeypatch.setattr(patches.LEDGER, "_made", [])
     return []
 
 

@@ -26,5 +26,7 @@ class Backend:
     driver: type[Driver]
 
 
-backends = {"emu": Backend(HostBackend, Driver)}
-"""The one back end, by name."""
+_host = Backend(HostBackend, Driver)
+
+backends = {"emu": _host, "cpu": _host}
+"""The one back end, by name; Inductor asks for ``"cpu"`` before it writes kernels for tensors of the host."""

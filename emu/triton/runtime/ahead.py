@@ -23,7 +23,8 @@ class ASTSource:
     Args:
         fn: The kernel.
         signature: Spelling of the type of each parameter: ``*fp32``, ``i32``, ``constexpr``.
-        constexprs: Values of the constants, by name or position (or a tuple of one position).
+        constexprs: Values of the constants, by name or position (or a tuple of one position). Default: those that
+            the kernel's parameters have.
         attrs: Ignored.
 
     Raises:
@@ -54,6 +55,9 @@ class ASTSource:
             self.constants[_parameter(fn, name)] = plain_value(value)
         types = checks.as_mapping("signature", signature)
         self.signature: dict[str, TypeSpelling] = {}
+        for param in fn.params:
+            if param.is_constexpr and param.has_default:
+                self.constants.setdefault(param.name, plain_value(param.default))
         for name in fn.arg_names:
             if name not in types and name not in self.constants:
                 raise ValueError(f"signature must have the type of {name}, but got {types!r}")
@@ -120,13 +124,15 @@ def compile(
         raise TypeError(f"src must be an ASTSource, but got {type(src).__name__}")
     given = checks.as_mapping("options", options)
     launch_options.check(src.name, given)
+    backend = launch_options.backend_of(given)
     request = Request(
         src.fn,
         src.signature,
         src.constants,
         bool(given.get("debug") or src.fn.debug or knobs.runtime.debug),
-        launch_options.backend_of(given),
+        backend,
         given.get("enable_fp_fusion") is True,
+        launch_options.checked_by(backend, launch_options.check_of(given.get("check"), src.fn.check)),
         input_precision=launch_options.input_precision_of(given),
         sanitize=given.get("sanitize_overflow") is not False,
     )

@@ -431,7 +431,7 @@ def annotated_scalar(param: KernelParam) -> str | None:
 
 
 def check_annotated(name: str, type_: str, value: object) -> None:
-    """Check a number that is given for a parameter with an annotated type.
+    """Check a number that is given for a parameter whose type is known: annotated, or compiled for.
 
     Raises:
         TypeError: The value is not a number.
@@ -445,11 +445,11 @@ def check_annotated(name: str, type_: str, value: object) -> None:
         return
     if not isinstance(value, (int, np.integer)):
         raise TypeError(
-            f"{name} must be an integer as it is annotated {type_}, but got {type(value).__name__}"
+            f"{name} must be an integer, as its type is {type_}, but got {type(value).__name__}"
         )
     low, high = bounds(type_)
     if not low <= value <= high:
-        raise OverflowError(f"{name} must fit into {type_} as annotated, but got {value}")
+        raise OverflowError(f"{name} must fit into its type, {type_}, but got {value}")
 
 
 def bounds(type_: str) -> tuple[int, int]:

@@ -250,6 +250,9 @@ class Autotuner(KernelInterface[Any]):
         finally:
             self.nargs = None
 
+    def __reduce__(self) -> str:
+        return self.__qualname__  # pickled as functions are: by name
+
     def _choose(self, args: tuple[object, ...], kwargs: Arguments) -> Config:
         assert self.nargs is not None
         given = {n: v for n, v in {**self.nargs, **kwargs}.items() if n in self.arg_names}
@@ -549,6 +552,9 @@ class Heuristics(KernelInterface[Any]):
                 )
         self.__name__, self.__qualname__ = fn.__name__, fn.__qualname__
         self.__module__ = fn.__module__
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # pickled as functions are: by name
 
     def run(self, *args: object, **kwargs: object) -> Any:
         """Launch with the computed arguments besides those given."""

@@ -185,7 +185,7 @@ class Build:
         request: The request.
         executable: Runs the kernel.
         stores: For each argument of the executable, whether it may be written through.
-        from_disk: Whether another process had compiled it.
+        from_disk: Whether another process had compiled it, which kept it on disk or sent it.
         exchanges: Whether lanes of a tile get values from other lanes, for which a GPU needs shared memory.
         times: How long that took; of one from disk, the first is the time of loading.
         sites: What a kernel with checks may report, by number; None without checks.
@@ -207,6 +207,16 @@ class Build:
         self.stores = stores
         self.from_disk = from_disk
         self.sites = sites
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The code itself goes to the other process: the folder of compiled kernels may be another one there.
+        code = backends.find(self.request.backend).to_bytes(self.executable)
+        return {n: v for n, v in vars(self).items() if n != "texts"} | {"executable": code}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.executable = backends.find(self.request.backend).from_bytes(state["executable"])
+        self.from_disk = True
 
     @functools.cached_property
     def texts(self) -> Mapping[str, str]:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 from emu.kernels.core.launch_count import Launches
 from emu.kernels.core.messages import shown
 from emu.triton import knobs
+from emu.triton.formats import BY_SPELLING
 from emu.triton.language.types import TypeSpelling
-from emu.triton.runtime import options
+from emu.triton.runtime import options, runner
 from emu.triton.runtime.arguments import (
     CONSTANT,
     Packed,
+    check_annotated,
     check_on_host,
     describe,
     pointer_spelling,
@@ -55,16 +57,24 @@ class CompiledKernel:
         n_max_threads: 1024.
         hash: Digest of all that the code depends on.
         src: The function, its signature and constants.
-        run: ``run(x, y, z, packed values[, arguments by name])``.
-        takes_arguments: Whether ``run`` must be given the arguments by name, as it needs to know their memory.
+        launch: ``launch(x, y, z, packed values[, arguments by name])``; the kernel is loaded by the first look at it.
+        run: The same as Triton's compiled kernels have it, for programs that generate their own launchers: see
+            :mod:`emu.triton.runtime.runner`. None until the kernel is loaded.
+        takes_arguments: Whether ``launch`` must be given the arguments by name, as it needs to know their memory.
         module: The executable, once the kernel was launched or ``_init_handles()`` called; else None.
         function: The same.
         metadata_group: Paths of the kernel's files by name: none.
     """
 
+    # Inductor sends kernels from process to process as the content of their ``__dict__``. What belongs to a process
+    # is in a slot of its own, which is empty after that.
+    __slots__ = ("__dict__", "__weakref__", "launch")
+
     n_regs = REGISTERS
     n_spills = 0
     n_max_threads = 1024
+
+    launch: Callable[..., None]
 
     def __init__(self, build: Build, given: dict[str, object]) -> None:
         request = build.request
@@ -99,7 +109,7 @@ class CompiledKernel:
         self.takes_arguments = isinstance(build.executable, DeviceExecutable)
         self._threads = threads
         self._owner = os.getpid()
-        self.run: Callable[..., None] = self._run_first
+        self.run: Callable[..., None] | None = None
 
     @property
     def asm(self) -> Mapping[str, str]:
@@ -123,14 +133,18 @@ class CompiledKernel:
         started, ended = knobs.runtime.kernel_load_start_hook, knobs.runtime.kernel_load_end_hook
         if started:
             started(None, None, self.name, self.metadata_group, self.hash)
-        self.run = _counted(_make_run(self._build, self, self._threads))
+        self.launch = _counted(_make_launch(self._build, self, self._threads))
+        self.run = runner.make(self)
         self.module = self.function = self._build.executable
+        self._owner = os.getpid()
         if ended:
             ended(self.module, self.function, self.name, self.metadata_group, self.hash)
 
-    def _run_first(self, *call: Any) -> None:
+    def __getattr__(self, name: str) -> Any:  # only where there is none
+        if name != "launch" or "_build" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         self._init_handles()
-        self.run(*call)
+        return self.launch
 
     def launch_metadata(self, grid: object, stream: object, *args: object) -> LaunchMetadata:
         """Return the argument of launch hooks.
@@ -164,20 +178,27 @@ class CompiledKernel:
                     f"are not constexpr, but got {len(args)}"
                 )
             with torch_guard():
-                packed = tuple(map(self._pack, wanted, values))
+                packed = tuple(map(self.pack, wanted, values))
             x, y, z = extents(grid)
             if x:
                 given = dict.fromkeys(signature) | self.src.constants
                 given |= dict(zip(wanted, values, strict=True))
-                self.run(x, y, z, packed, given)
+                self.launch(x, y, z, packed, given)
 
         return launch
 
-    def _pack(self, parameter: str, value: object) -> Packed:
-        """Return a value as a launch packs it.
+    @property
+    def has_checks(self) -> bool:
+        """Whether it checks its addresses as it runs, for which ``launch`` must be given the arguments by name."""
+        return self._build.request.check is not None
+
+    def pack(self, parameter: str, value: object) -> Packed:
+        """Return the value of a parameter as a launch packs it.
 
         Raises:
             TypeError: A pointer is wanted and the value is none, or the other way round.
+            OverflowError: A number does not fit into its type.
+            ValueError: A tensor is in the memory of a GPU.
         """
         key, packed = describe(value)
         if not self.takes_arguments:
@@ -191,6 +212,8 @@ class CompiledKernel:
                 f"{parameter} of kernel {self.name} must be {spelled}, as it was compiled for, but got "
                 f"{shown(value, with_type=True)}"
             )
+        if isinstance(spelled, str) and spelled in BY_SPELLING:
+            check_annotated(f"{parameter} of kernel {self.name}", spelled, value)
         return packed
 
     def __del__(self) -> None:
@@ -284,16 +307,16 @@ def _selection(build: Build) -> Callable[[Sequence[Packed]], list[Packed]] | Non
     return select
 
 
-def _make_run(build: Build, kernel: CompiledKernel, threads: int) -> Callable[..., None]:
-    """Return the function that runs a kernel for a grid with packed values."""
+def _make_launch(build: Build, kernel: CompiledKernel, threads: int) -> Callable[..., None]:
+    """Return the function that launches a kernel on a grid with packed values."""
     select = _selection(build)
     if isinstance(build.executable, DeviceExecutable):
         device = build.executable.bind_device(kernel.metadata.num_warps)
-        return _run_on_device(build, kernel, device, select)
+        return _launch_on_device(build, kernel, device, select)
     bound = build.executable.bind(threads)
     check = None if build.request.check is None else _checker(build).function
 
-    def run(
+    def launch(
         x: int,
         y: int,
         z: int,
@@ -304,31 +327,31 @@ def _make_run(build: Build, kernel: CompiledKernel, threads: int) -> Callable[..
             values = select(values)
         hooks = knobs.runtime  # read at each launch: programs set hooks between launches
         if hooks.launch_enter_hook or hooks.launch_exit_hook:
-            launch = bound
+            unhooked = bound
             if check is not None:
-                launch = functools.partial(_run_checked, check, bound, given)
-            _run_with_hooks(kernel, launch, (x, y, z, values), given)
+                unhooked = functools.partial(_launch_checked, check, bound, given)
+            _launch_with_hooks(kernel, unhooked, (x, y, z, values), given)
         elif check is None:
             bound(x, y, z, values)
         else:
             check(bound, (x, y, z, values), given)
 
-    return run
+    return launch
 
 
-def _counted(run: Callable[..., None]) -> Callable[..., None]:
+def _counted(launch: Callable[..., None]) -> Callable[..., None]:
     """Return a function that counts its calls, if launches are counted."""
     if not Launches.are_counted:
-        return run
+        return launch
 
     def counted(*call: Any) -> None:
         Launches.count += 1
-        run(*call)
+        launch(*call)
 
     return counted
 
 
-def _run_on_device(
+def _launch_on_device(
     build: Build,
     kernel: CompiledKernel,
     device: DeviceLaunch,
@@ -356,7 +379,7 @@ def _run_on_device(
 
         hooks = knobs.runtime
         if hooks.launch_enter_hook or hooks.launch_exit_hook:
-            _run_with_hooks(kernel, launch, (x, y, z, values), given)
+            _launch_with_hooks(kernel, launch, (x, y, z, values), given)
         else:
             launch(x, y, z, values)
 
@@ -406,7 +429,7 @@ def _arguments_of(build: Build) -> list[tuple[str, bool, tuple[int | str, ...]]]
     return arguments
 
 
-def _run_checked(
+def _launch_checked(
     check: Callable[..., None],
     launch: Launch,
     given: Mapping[str, object] | None,
@@ -415,7 +438,7 @@ def _run_checked(
     check(launch, call, given)
 
 
-def _run_with_hooks(
+def _launch_with_hooks(
     kernel: CompiledKernel,
     launch: Launch,
     call: tuple[int, int, int, Sequence[Packed]],

@@ -59,9 +59,6 @@ class KernelInterface(Generic[T]):
         """Return a function that launches the kernel on a grid."""
         return functools.partial(self.run, grid=grid, warmup=False)
 
-    def __reduce__(self) -> str:
-        return self.__qualname__  # pickled as functions are: by name
-
 
 def _check_parameters(fn: Callable[..., object]) -> None:
     """Check that a function takes no keywords that it does not name."""
@@ -442,6 +439,14 @@ class JITFunction(JITCallable, KernelInterface[T]):
         super()._unsafe_update_src(new_src)
         self._table.clear()
 
+    def __reduce__(self) -> str | tuple[object, ...]:
+        if self.fn is not None:
+            return self.__qualname__  # pickled as functions are: by name
+        # Inductor's workers take the function away before they send a kernel, as the process that gets it
+        # launches what was compiled and needs no source.
+        described = {n: v for n, v in vars(self).items() if n in _SENT}
+        return _described, (described,)
+
     def is_gluon(self) -> bool:
         """Return False: kernels of Gluon are not run."""
         return False
@@ -466,6 +471,24 @@ class JITFunction(JITCallable, KernelInterface[T]):
             f"{self.__name__} must be launched as {self.__name__}[grid](...), or called from a function "
             "that is decorated with @triton.jit"
         )
+
+
+_SENT = frozenset(
+    (
+        *("__doc__", "__module__", "__name__", "__qualname__", "_fn_name", "_key", "_src", "arg_names"),
+        *("check", "constexprs", "debug", "do_not_specialize", "do_not_specialize_on_alignment"),
+        *("file_name", "fn", "interpret", "module", "noinline", "params", "repr", "signature", "version"),
+    )
+)
+"""What is left of a kernel without its function, when it is sent to another process."""
+
+
+def _described(attributes: dict[str, Any]) -> JITFunction[Any]:
+    """Return a kernel that can tell its parameters, but has no source."""
+    kernel: JITFunction[Any] = JITFunction.__new__(JITFunction)
+    vars(kernel).update(attributes, __globals__=None, used_global_vals=None, launch_metadata=None)
+    kernel.pre_run_hooks = []
+    return kernel
 
 
 _functions: dict[str, JITFunction[Any]] = {}

@@ -150,9 +150,9 @@ def launcher({parameters}):
         _emu_x, _emu_y, _emu_z = _emu_extents(_emu_grid)
     if _emu_x:
         if _emu_kernel.takes_arguments:
-            _emu_kernel.run(_emu_x, _emu_y, _emu_z, ({values}), {{{bound}}})
+            _emu_kernel.launch(_emu_x, _emu_y, _emu_z, ({values}), {{{bound}}})
         else:
-            _emu_kernel.run(_emu_x, _emu_y, _emu_z, ({values}){given})
+            _emu_kernel.launch(_emu_x, _emu_y, _emu_z, ({values}){given})
     return _emu_kernel
 """
 

@@ -1,92 +1,17 @@
-"""What pytest loads beside Triton's tests: emu's triton first, the choice of tests, a record of each outcome."""
+"""What pytest loads beside Triton's tests: emu's triton first, and stand-ins for what is not there."""
 
 from __future__ import annotations
 
-import json
-import os
-import zlib
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import absent
 import pytest
+import record
 import triton  # noqa: F401  # before the checkout's folder is on the path, which may hold its own
-
-_NO_TEXT = """KeyError: "asm has no '"""  # of a GPU's compiler
-_RECORD = Path(os.environ["CONFORMANCE_RECORD"])
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marks of the suite, and make what it imports importable."""
     absent.install()
+    # A skipped test that uses an absent module, and texts of a GPU's compiler.
+    record.absent += [absent.ABSENT, """KeyError: "asm has no '"""]
     for mark in ("interpreter", "enable_warmup", "forked"):
         config.addinivalue_line("markers", f"{mark}: a mark of Triton's suite")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the tests of this process that have not run yet."""
-    part, jobs, sample = (int(n) for n in os.environ["CONFORMANCE_PART"].split("/"))
-    done = set(Path(os.environ["CONFORMANCE_DONE"]).read_text(encoding="utf-8").splitlines())
-    chosen: list[pytest.Item] = []
-    others: list[pytest.Item] = []
-    met: set[str] = set()
-    for item in items:
-        function = item.nodeid.partition("[")[0]
-        number = zlib.crc32(item.nodeid.encode())
-        is_first = function not in met  # of each function at least one
-        met.add(function)
-        is_chosen = (is_first or number // 64 % sample == 0) and number % jobs == part
-        (chosen if is_chosen and item.nodeid not in done else others).append(item)
-    config.hook.pytest_deselected(items=others)
-    items[:] = chosen
-
-
-def pytest_collectreport(report: pytest.CollectReport) -> None:
-    """Note that a file could not be read: a failure, not a file without tests."""
-    if report.failed:
-        lines = [line.strip() for line in report.longreprtext.splitlines() if line.strip()]
-        why = lines[-1].removeprefix("E").strip()[:300] if lines else "no message"
-        test = f"{report.nodeid}::(collection)"
-        _note(test=test)
-        _note(test=test, outcome="failed", seconds=0.0, why=why)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Note which test begins."""
-    _note(test=item.nodeid)
-    return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Note how a test ended."""
-    report: Any = yield
-    if call.excinfo is not None and call.excinfo.typename == "DeadlockError":
-        # The PE is stopped: every later launch would fail, too. The run begins anew behind this test.
-        _note(test=item.nodeid, outcome="hang", seconds=call.duration, why=_line(call.excinfo))
-        os._exit(3)
-    if (report.when == "call" or report.outcome != "passed") and report.when != "teardown":
-        why = "" if call.excinfo is None else _line(call.excinfo)
-        is_absent = why.startswith(_NO_TEXT) or (report.skipped and absent.ABSENT in why)
-        outcome = "absent" if is_absent else report.outcome
-        _note(test=item.nodeid, outcome=outcome, seconds=round(call.duration, 3), why=why)
-    return report
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Say that no test has ended the process."""
-    del session
-    print("\nCONFORMANCE ENDED", flush=True)
-
-
-def _line(error: pytest.ExceptionInfo[BaseException]) -> str:
-    lines = [line.strip() for line in str(error.value).splitlines() if line.strip()]
-    text = next((line for line in reversed(lines) if not set(line) <= set("^~ |")), "")
-    return f"{error.type.__name__}: {text}"[:300]
-
-
-def _note(**entry: object) -> None:
-    with _RECORD.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(entry) + "\n")

@@ -201,7 +201,7 @@ def test_an_annotation_says_the_type():
     assert y.tolist() == [1, -3, 14]
     assert wide[(1,)](y, 2**40, 4, 0.5)._build is kernel._build
     assert y.tolist() == [2**40, 4, 1]
-    with pytest.raises(OverflowError, match="small must fit into i8 as annotated, but got 300"):
+    with pytest.raises(OverflowError, match="small must fit into its type, i8, but got 300"):
         wide[(1,)](y, 1, 300, 1.0)
     with pytest.raises(TypeError, match="small must be an integer"):
         wide[(1,)](y, 1, 1.5, 1.0)
