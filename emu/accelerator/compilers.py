@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
+from typing import Any
 
 from torch.jit import _state
 
@@ -43,7 +44,7 @@ def allow() -> None:
     _Compilation.is_allowed = True
     for name in _Compilation.disabled_by:
         os.environ.pop(name, None)
-    config = sys.modules.get("torch._dynamo.config")
+    config: Any = sys.modules.get("torch._dynamo.config")
     if config is not None and _Compilation.disabled_by:
         config.disable = False
     _Compilation.disabled_by = ()

@@ -11,9 +11,7 @@ from types import ModuleType
 from emu.accelerator.patches import LEDGER, Ledger
 
 
-def after_import(
-    name: str, change: Callable[[ModuleType], None], ledger: Ledger = LEDGER
-) -> None:
+def after_import(name: str, change: Callable[[ModuleType], None], ledger: Ledger = LEDGER) -> None:
     """Call ``change`` with a module after its import, or now if it is loaded already.
 
     Args:

@@ -50,7 +50,9 @@ def _change_fakes(module: ModuleType) -> None:
         if found.type != "cpu":
             return found
         shows = state.fakes_show_devices
-        return (emulated_device(self) or found) if (on_stack() if shows is None else shows) else found
+        return (
+            (emulated_device(self) or found) if (on_stack() if shows is None else shows) else found
+        )
 
     replace(module.FakeTensor, "device", property(device), reason)
 

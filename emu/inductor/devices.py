@@ -72,7 +72,9 @@ def _hide_mode(ledger: Ledger, module: ModuleType) -> None:
     symbolic = module.SymbolicTorchFunctionState
     begin = symbolic.__init__
 
-    def begin_without_mode(self: Any, py_stack: Sequence[object], *args: Any, **kwargs: Any) -> None:
+    def begin_without_mode(
+        self: Any, py_stack: Sequence[object], *args: Any, **kwargs: Any
+    ) -> None:
         stack = list(py_stack)
         begin(self, stack, *args, **kwargs)
         for place in reversed(range(len(stack))):
@@ -181,22 +183,31 @@ def _tag_gradients(ledger: Ledger, module: ModuleType) -> None:
     def get_placed(self: Any, tx: Any, name: str) -> Any:
         if name == "grad" and state.fakes_show_devices and self.source:
             scope = {"L": tx.output.local_scope, "G": tx.output.global_scope}
-            with contextlib.suppress(Exception), inside():  # Dynamo evaluates it itself, and reports
-                _ = eval(self.source.name, scope).grad  # noqa: S307 - as Dynamo does
+            # Dynamo evaluates the name just so, and reports what is wrong with it.
+            with contextlib.suppress(Exception), inside():
+                _ = eval(self.source.name, scope).grad
         return get(self, tx, name)
 
     ledger.replace(owner, "dynamic_getattr", get_placed, "the mode is off while Dynamo traces")
 
 
-_CONSTANTS = ("current_device", "device_count", "get_device_capability", "get_device_name")
-_CONSTANTS += ("get_device_properties", "is_available", "is_initialized")
+_CONSTANTS = (
+    "current_device",
+    "device_count",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "is_available",
+    "is_initialized",
+)
 
 
 def _fold_constants() -> None:
     """Let Dynamo call what asks for devices while it traces, as it calls torch's functions of those names."""
     from torch._dynamo import trace_rules
-    from torch._dynamo.variables import torch as rules
+    from torch._dynamo.variables import torch as found
 
+    rules: Any = found  # its tables are declared as the lists of which they are made
     known = trace_rules.get_torch_obj_rule_map()
     for kind in TYPES:
         for name in _CONSTANTS:
@@ -334,7 +345,8 @@ def _moves(node: Node) -> bool:
         return True
     given = [*node.args[1:2], node.kwargs.get("device"), node.kwargs.get("other")]
     return any(
-        isinstance(g, (torch.device, str, int, torch.fx.Node)) and not isinstance(g, bool) for g in given
+        isinstance(g, (torch.device, str, int, torch.fx.Node)) and not isinstance(g, bool)
+        for g in given
     )
 
 
@@ -347,7 +359,9 @@ def _copy_instead(node: Node) -> None:
         kwargs["dtype"] = result.dtype
         if emulated_device(result) != _device_of(source):
             kwargs["copy"] = True
-    if node.target == "to" and len(node.args) > 4 and node.args[4]:  # to(device, dtype, non_blocking, copy)
+    if (
+        node.target == "to" and len(node.args) > 4 and node.args[4]
+    ):  # to(device, dtype, non_blocking, copy)
         kwargs["copy"] = True
     node.target, node.args, node.kwargs = "to", (source,), {"device": CPU, **kwargs}
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from emu.accelerator.patches import Ledger
+from emu.triton.codegen.errors import CompilationError
 from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import arguments
 from emu.triton.runtime.arguments import CONSTANT
@@ -75,7 +76,7 @@ def written_tensors(kernel: Any, given: Mapping[str, Any]) -> list[str] | None:
             constants[param.name] = plain_value(value)
     try:
         module = Request(kernel, signature, constants, False, DEFAULT_BACKEND).module()
-    except Exception:  # it is reported where the kernel is compiled
+    except (CompilationError, TypeError, ValueError):  # reported where the kernel is compiled
         return None
     passed = [name for name, spelled in signature.items() if spelled != CONSTANT]
     stored = zip(passed, stored_arguments(module), strict=True)

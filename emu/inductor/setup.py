@@ -58,7 +58,10 @@ def set_up() -> None:
 
 def _choose_workers(config: ModuleType) -> None:
     """Compile in this process where the cores are few: workers take longer to start and to end than they save."""
-    if environment.usable_cores() <= _FEW_CORES and "TORCHINDUCTOR_COMPILE_THREADS" not in os.environ:
+    if (
+        environment.usable_cores() <= _FEW_CORES
+        and "TORCHINDUCTOR_COMPILE_THREADS" not in os.environ
+    ):
         _set(config, "compile_threads", 1, "workers take seconds to start")
 
 
@@ -96,14 +99,22 @@ def _find_in_workers() -> None:
     if _ON_PATH in sys.path:
         return
     sys.path.insert(1, _ON_PATH)  # behind the script's own folder, as Python has it
-    ledger.record("sys.path", "Inductor's workers import triton", partial(sys.path.remove, _ON_PATH))
+    ledger.record(
+        "sys.path", "Inductor's workers import triton", partial(sys.path.remove, _ON_PATH)
+    )
 
 
 def _forget_what_was_asked() -> None:
     """Let torch look for Triton again, which it does once."""
     from torch.utils import _triton
 
-    for name in ("has_triton_package", "get_triton_version", "has_triton", "triton_backend", "triton_hash_with_backend"):
+    for name in (
+        "has_triton_package",
+        "get_triton_version",
+        "has_triton",
+        "triton_backend",
+        "triton_hash_with_backend",
+    ):
         clear = getattr(getattr(_triton, name, None), "cache_clear", None)
         if clear is not None:
             clear()

@@ -111,7 +111,9 @@ def test_what_a_kernel_of_the_program_writes_to(inductor: Any) -> None:
 
     x, y = torch.ones(3), torch.ones(3, dtype=torch.int32)
     assert written_tensors(copy, {"x_ptr": x, "y_ptr": y, "n": 3}) == ["y_ptr"]
-    assert written_tensors(copy, {"x_ptr": x, "y_ptr": x, "n": None}) is None  # a pointer plus nothing
+    assert (
+        written_tensors(copy, {"x_ptr": x, "y_ptr": x, "n": None}) is None
+    )  # a pointer plus nothing
     assert written_tensors(place, {"y_ptr": y, "value": 2.5}) == ["y_ptr"]
     assert written_tensors(place, {"y_ptr": y, "value": (1, 2)}) is None
     assert written_tensors(print, {}) is None

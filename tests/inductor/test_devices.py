@@ -123,7 +123,9 @@ def test_training_and_optimizers(devices: Any) -> None:
     torch._dynamo.reset()
     nn = torch.nn
     torch.manual_seed(1)
-    one = nn.Sequential(nn.Embedding(11, 16), nn.LayerNorm(16), nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 11))
+    one = nn.Sequential(
+        nn.Embedding(11, 16), nn.LayerNorm(16), nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 11)
+    )
     one = one.cuda()
     other = copy.deepcopy(one)
     ids = torch.randint(0, 11, (2, 9), device="cuda")
@@ -158,7 +160,9 @@ def test_modes_of_the_program_are_kept(devices: Any) -> None:
     from torch.overrides import TorchFunctionMode
 
     class Doubles(TorchFunctionMode):
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             result = func(*args, **(kwargs or {}))
             return result * 2 if func is torch.sin else result
 

@@ -132,7 +132,9 @@ def compile(
         bool(given.get("debug") or src.fn.debug or knobs.runtime.debug),
         backend,
         given.get("enable_fp_fusion") is True,
-        launch_options.checked_by(backend, launch_options.check_of(given.get("check"), src.fn.check)),
+        launch_options.checked_by(
+            backend, launch_options.check_of(given.get("check"), src.fn.check)
+        ),
         input_precision=launch_options.input_precision_of(given),
         sanitize=given.get("sanitize_overflow") is not False,
     )

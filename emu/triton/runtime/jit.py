@@ -440,7 +440,8 @@ class JITFunction(JITCallable, KernelInterface[T]):
         self._table.clear()
 
     def __reduce__(self) -> str | tuple[object, ...]:
-        if self.fn is not None:
+        function: object = self.fn
+        if function is not None:
             return self.__qualname__  # pickled as functions are: by name
         # Inductor's workers take the function away before they send a kernel, as the process that gets it
         # launches what was compiled and needs no source.
@@ -475,9 +476,28 @@ class JITFunction(JITCallable, KernelInterface[T]):
 
 _SENT = frozenset(
     (
-        *("__doc__", "__module__", "__name__", "__qualname__", "_fn_name", "_key", "_src", "arg_names"),
+        *(
+            "__doc__",
+            "__module__",
+            "__name__",
+            "__qualname__",
+            "_fn_name",
+            "_key",
+            "_src",
+            "arg_names",
+        ),
         *("check", "constexprs", "debug", "do_not_specialize", "do_not_specialize_on_alignment"),
-        *("file_name", "fn", "interpret", "module", "noinline", "params", "repr", "signature", "version"),
+        *(
+            "file_name",
+            "fn",
+            "interpret",
+            "module",
+            "noinline",
+            "params",
+            "repr",
+            "signature",
+            "version",
+        ),
     )
 )
 """What is left of a kernel without its function, when it is sent to another process."""

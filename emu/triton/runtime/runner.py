@@ -10,16 +10,13 @@ parameters when the kernel is loaded is not looked at again when it is launched.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from emu.triton import knobs
 from emu.triton.formats import BY_SPELLING
 from emu.triton.runtime import arguments
 from emu.triton.runtime.arguments import CONSTANT
 from emu.triton.runtime.launcher import MAX_EXTENT, extents
-
-if TYPE_CHECKING:
-    from emu.triton.runtime.compiled import CompiledKernel
 
 # Names of parameters share the scope of the generated text, hence the prefix ``_emu_``. The first try packs what
 # nearly every launch passes; whatever it cannot pack is described with care, or refused with its name.
@@ -47,7 +44,23 @@ def run(
 """
 
 
-def make(kernel: CompiledKernel) -> Callable[..., None]:
+class Kernel(Protocol):
+    """What is asked of a compiled kernel."""
+
+    name: str
+    src: Any
+    launch: Callable[..., None]
+    takes_arguments: bool
+
+    @property
+    def has_checks(self) -> bool:
+        """Whether it checks its addresses as it runs."""
+
+    def pack(self, parameter: str, value: object) -> arguments.Packed:
+        """Return the value of a parameter as a launch packs it."""
+
+
+def make(kernel: Kernel) -> Callable[..., None]:
     """Return the function that launches a kernel as Triton's own launchers do.
 
     Args:
@@ -109,7 +122,7 @@ class _Runner:
         needs_arguments: Whether the kernel must be given the arguments by name.
     """
 
-    def __init__(self, kernel: CompiledKernel) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         checks = kernel.has_checks
         hooks_want_them = kernel.src.fn.launch_metadata is not None

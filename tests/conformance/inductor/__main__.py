@@ -24,7 +24,9 @@ def main() -> int:
     parser = suite.arguments(__doc__)
     parser.add_argument("--pytorch", type=Path, metavar="CHECKOUT")
     parser.add_argument("--backend", choices=("triton", "cpp"), default="triton")
-    parser.add_argument("--operators", default="", metavar="TEXT", help="those whose names hold TEXT")
+    parser.add_argument(
+        "--operators", default="", metavar="TEXT", help="those whose names hold TEXT"
+    )
     parser.add_argument("--dtypes", default="float32,float16,int64,bool", metavar="LIST")
     parser.add_argument("--samples", type=int, default=3, help="of each operator (default: 3)")
     options = parser.parse_args()

@@ -97,7 +97,9 @@ def _run(call: Any, arguments: Any, with_gradients: bool) -> Any:
     if not with_gradients:
         return flat
     leaves = [
-        a for a in pytree.tree_leaves((args, kwargs)) if isinstance(a, torch.Tensor) and a.requires_grad
+        a
+        for a in pytree.tree_leaves((args, kwargs))
+        if isinstance(a, torch.Tensor) and a.requires_grad
     ]
     roots = [r for r in flat if r.requires_grad and r.dtype.is_floating_point]
     if not leaves or not roots:
@@ -129,7 +131,9 @@ def _described(results: list[torch.Tensor]) -> list[torch.Tensor]:
     return [torch.tensor([*r.shape, len(str(r.dtype))]) for r in results]
 
 
-def _is_close_to_wider(found: list[torch.Tensor], wide: list[torch.Tensor], dtype: torch.dtype) -> bool:
+def _is_close_to_wider(
+    found: list[torch.Tensor], wide: list[torch.Tensor], dtype: torch.dtype
+) -> bool:
     try:
         for one, other in zip(found, wide, strict=True):
             wanted = other.to(one.dtype)

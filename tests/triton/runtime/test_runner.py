@@ -78,8 +78,18 @@ def test_a_grid_without_programs_launches_nothing() -> None:
     [
         (0, 1.5, TypeError, r"x_ptr of kernel scale must be \*fp32"),
         (0, "x", TypeError, "str"),
-        (3, 2**31, OverflowError, "n of kernel scale must fit into its type, i32, but got 2147483648"),
-        (3, "many", TypeError, "n of kernel scale must be an integer, as its type is i32, but got str"),
+        (
+            3,
+            2**31,
+            OverflowError,
+            "n of kernel scale must fit into its type, i32, but got 2147483648",
+        ),
+        (
+            3,
+            "many",
+            TypeError,
+            "n of kernel scale must be an integer, as its type is i32, but got str",
+        ),
         (3, 1.5, TypeError, "n of kernel scale must be an integer"),
         (2, "much", TypeError, "factor of kernel scale must be a number, but got str"),
     ],
