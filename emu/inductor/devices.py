@@ -23,6 +23,7 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 import torch
+from torch.fx.node import map_aggregate
 
 from emu.accelerator.annotations import Tensor
 from emu.accelerator.device_tags import CPU, emulated_device, set_tag
@@ -328,8 +329,8 @@ def _move_to_host(module: torch.fx.GraphModule) -> None:
         if node.op == "call_method" and node.target in _MOVES and _moves(node):
             _copy_instead(node)
         else:
-            node.args = torch.fx.node.map_aggregate(node.args, _on_host)
-            node.kwargs = torch.fx.node.map_aggregate(node.kwargs, _on_host)
+            node.args = map_aggregate(node.args, _on_host)
+            node.kwargs = map_aggregate(node.kwargs, _on_host)
     module.recompile()
 
 

@@ -39,8 +39,7 @@ NAMES = [
     "TORCHELASTIC_RUN_ID",
     "TORCHELASTIC_USE_AGENT_STORE",
     "EMU_DEVICES",
-    "TORCH_COMPILE_DISABLE",
-    "TORCHDYNAMO_DISABLE",
+    "TORCHINDUCTOR_COMPILE_THREADS",
 ]
 
 PRINT_ENVIRONMENT = f"import os\nprint({{name: os.environ[name] for name in {NAMES}}})\n"
@@ -63,8 +62,9 @@ def test_a_pe_has_the_environment_that_torchrun_gives(command):
         assert environment["MASTER_ADDR"] == "127.0.0.1"
         assert 1024 <= int(environment["MASTER_PORT"]) < 65536
         assert environment["TORCHELASTIC_USE_AGENT_STORE"] == "False"
-        assert environment["TORCH_COMPILE_DISABLE"] == "1"
-        assert environment["TORCHDYNAMO_DISABLE"] == "1"
+        assert (
+            int(environment["TORCHINDUCTOR_COMPILE_THREADS"]) != 2
+        )  # workers of their own pay or are none
     for name in ("MASTER_PORT", "TORCHELASTIC_RUN_ID"):
         assert found[0][name] == found[1][name]
 
@@ -79,7 +79,7 @@ def test_another_launchs_environment_is_replaced_and_the_users_choices_are_kept(
         "TORCHELASTIC_USE_AGENT_STORE": "True",
         "MASTER_PORT": "29555",
         "EMU_DEVICES": "5",
-        "TORCH_COMPILE_DISABLE": "0",
+        "TORCHINDUCTOR_COMPILE_THREADS": "2",
     }
     (found,) = environments(command, n_pes=1)
     assert found["RANK"] == found["LOCAL_RANK"] == "0"
@@ -88,8 +88,7 @@ def test_another_launchs_environment_is_replaced_and_the_users_choices_are_kept(
     assert found["TORCHELASTIC_USE_AGENT_STORE"] == "False"
     assert found["MASTER_PORT"] == "29555"
     assert found["EMU_DEVICES"] == "5"
-    assert found["TORCH_COMPILE_DISABLE"] == "0"
-    assert found["TORCHDYNAMO_DISABLE"] == "1"
+    assert found["TORCHINDUCTOR_COMPILE_THREADS"] == "2"
 
 
 def test_the_option_gives_the_number_of_devices(command):

@@ -242,7 +242,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let kernels run twice."""
-    compiled._make_run = functools.partial(_made_run, compiled._make_run)
+    compiled._make_launch = functools.partial(_made_run, compiled._make_launch)
     reference.run = functools.partial(_reference_run, reference.run)  # type: ignore[assignment]  # the same call
 
 

@@ -33,6 +33,9 @@ _WITHOUT_VALUES = (
 )
 """Operators whose results hold whatever was in memory: shapes and dtypes are compared."""
 
+_TIES = ("sort", "topk")
+"""Operators that may order equal elements in any way: the positions, behind the values, are not compared."""
+
 _HALVES = (torch.float16, torch.bfloat16)
 
 
@@ -74,6 +77,8 @@ def _compare(op: OpInfo, sample: SampleInput, dtype: torch.dtype, with_gradients
     widened = _run(call, _widened(arguments), False) if dtype in _HALVES else None
     found = _run(torch.compile(call), _copied(arguments), with_gradients)
     has_values = op.name not in _WITHOUT_VALUES
+    if op.name in _TIES and not sample.kwargs.get("stable"):
+        found, expected = found[:1], expected[:1]
     try:
         torch.testing.assert_close(
             found if has_values else _described(found),

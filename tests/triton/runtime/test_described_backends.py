@@ -9,7 +9,9 @@ from emu.triton.runtime.driver import driver
 
 
 def test_one_back_end_is_active():
-    (found,) = backends.values()
+    found = backends["emu"]
+    assert set(map(id, backends.values())) == {id(found)}  # Inductor asks for it as "cpu"
+    assert "cpu" in backends
     assert isinstance(found, Backend)
     assert found.driver.is_active()
     assert issubclass(found.compiler, BaseBackend)

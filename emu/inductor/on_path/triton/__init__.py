@@ -1,4 +1,7 @@
-"""``import triton`` in the processes in which Inductor compiles: :mod:`emu.triton` under its usual name."""
+"""``import triton`` in the processes in which Inductor compiles: :mod:`emu.triton` under its usual name.
+
+Internal: names may change in any release.
+"""
 
 from emu.triton import alias
 
