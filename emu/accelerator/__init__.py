@@ -48,7 +48,7 @@ def uninstall() -> None:
     """Give torch back what :func:`install` replaced; without emulated devices do nothing.
 
     Meant for tests. Tensors on emulated devices are CPU tensors afterwards. Three things remain: PyTorch's
-    "PrivateUse1" device keeps the name ``"npu"``, ``torch.distributed`` keeps the backend "hccl", and threads
+    "PrivateUse1" device keeps the name ``"npu"``, with a module ``torch.npu`` that has no devices, ``torch.distributed`` keeps the backend "hccl", and threads
     that were started in between keep their mode until they end.
 
     Raises:

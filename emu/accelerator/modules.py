@@ -56,14 +56,22 @@ def install() -> None:
     for name, value in make_namespace("npu").items():
         setattr(npu, name, value)
     vars(npu)["get_amp_supported_dtype"] = lambda: [torch.float16, torch.bfloat16]
+    if hasattr(torch, "npu"):  # what an earlier uninstallation has left
+        del torch.npu
     torch._register_device_module("npu", npu)
-    record("torch.npu", "torch registers a module for the device", _remove_npu)
+    record("torch.npu", "torch registers a module for the device", _leave_npu)
     replace_all(torch.accelerator, _accelerator(), "C++ knows of no accelerator")
 
 
-def _remove_npu() -> None:
-    del torch.npu  # type: ignore[attr-defined, unused-ignore] # registered in `install`
-    del sys.modules["torch.npu"]
+def _leave_npu() -> None:
+    """Put a module that has no devices in the place of ours.
+
+    To torch the device stays the accelerator, as its name does: ``torch.accelerator.is_available()`` asks the module.
+    """
+    left = types.ModuleType("torch.npu", "The functions of an NPU that is not there any more.")
+    vars(left).update(is_available=lambda: False, device_count=lambda: 0)
+    sys.modules["torch.npu"] = left
+    vars(torch)["npu"] = left
 
 
 class MissingFunctionError(NotEmulatedError, AttributeError):

@@ -23,6 +23,7 @@ from emu.inductor import devices, mutations
 from emu.inductor.errors import InductorError
 from emu.kernels.core import environment
 from emu.triton import alias
+from emu.triton.runtime.compiled import CompiledKernel
 
 ledger = Ledger()
 """The changes of :func:`emu.inductor.install`."""
@@ -51,6 +52,7 @@ def set_up() -> None:
     after_import("torch._dynamo.device_interface", _change_interface, ledger)
     after_import("torch._inductor.graph", _change_graph, ledger)
     after_import("torch._inductor.kernel.flex.flex_attention", _change_flex_attention, ledger)
+    after_import("torch._inductor.runtime.triton_heuristics", _change_launchers, ledger)
     kernels_inside = "torch._higher_order_ops.triton_kernel_wrap"
     after_import(kernels_inside, partial(mutations.install, ledger), ledger)
     devices.install(ledger)
@@ -150,6 +152,22 @@ def _change_interface(module: ModuleType) -> None:
     ledger.replace(interface, "device", contextlib.nullcontext, "max-autotune enters the device")
     reason = "it keeps the functions of the time of its import"
     ledger.replace(module.CudaInterface, "synchronize", staticmethod(synchronize), reason)
+
+
+def _change_launchers(module: ModuleType) -> None:
+    """Let kernels use as many threads as torch's own do, and as Inductor's C++ would."""
+    owner = module.TritonCompileResult
+    make = owner.make_launcher
+
+    def make_launcher(self: Any) -> Any:
+        kernel = self.kernel
+        if isinstance(kernel, CompiledKernel):
+            kernel.threads = environment.thread_count() or torch.get_num_threads()
+        return make(self)
+
+    ledger.replace(
+        owner, "make_launcher", make_launcher, "emu's kernels use all cores by themselves"
+    )
 
 
 def _change_graph(module: ModuleType) -> None:

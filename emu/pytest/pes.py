@@ -297,4 +297,4 @@ def _of_error(error: BaseException) -> ReprTraceback:
 def _place(item: pytest.Item, message: str) -> ReprFileLocation:
     """Return where a test is, with what the summary says of its failure."""
     line = (item.location[1] or 0) + 1
-    return ReprFileLocation(item.location[0], line, message.splitlines()[0])
+    return ReprFileLocation(item.location[0], line, (message.splitlines() or ["no message"])[0])

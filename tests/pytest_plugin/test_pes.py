@@ -240,3 +240,20 @@ def test_what_has_no_world_is_told_so(text: str, said: str, pytest_in) -> None:
     assert result.ret != 0
     lines = [*result.outlines, *result.errlines]
     assert any(fnmatch(line, said) for line in lines), result.stdout.str()
+
+
+def test_an_error_without_a_message_fails_its_test_alone(pytest_in) -> None:
+    result = pytest_in(
+        """
+def fails():
+    raise ValueError
+
+def test_a():
+    emu.launch(fails, 2)
+
+def test_b():
+    pass
+"""
+    )
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*ValueError*"])

@@ -60,6 +60,7 @@ class CompiledKernel:
         launch: ``launch(x, y, z, packed values[, arguments by name])``; the kernel is loaded by the first look at it.
         run: The same as Triton's compiled kernels have it, for programs that generate their own launchers: see
             :mod:`emu.triton.runtime.runner`. None until the kernel is loaded.
+        threads: How many threads a launch may use; another number holds if it is set before the kernel is loaded.
         takes_arguments: Whether ``launch`` must be given the arguments by name, as it needs to know their memory.
         module: The executable, once the kernel was launched or ``_init_handles()`` called; else None.
         function: The same.
@@ -107,7 +108,7 @@ class CompiledKernel:
             self.metadata.shared,
         )
         self.takes_arguments = isinstance(build.executable, DeviceExecutable)
-        self._threads = threads
+        self.threads = threads
         self._owner = os.getpid()
         self.run: Callable[..., None] | None = None
 
@@ -133,7 +134,7 @@ class CompiledKernel:
         started, ended = knobs.runtime.kernel_load_start_hook, knobs.runtime.kernel_load_end_hook
         if started:
             started(None, None, self.name, self.metadata_group, self.hash)
-        self.launch = _counted(_make_launch(self._build, self, self._threads))
+        self.launch = _counted(_make_launch(self._build, self, self.threads))
         self.run = runner.make(self)
         self.module = self.function = self._build.executable
         self._owner = os.getpid()
