@@ -57,7 +57,7 @@ def install() -> None:
         setattr(npu, name, value)
     vars(npu)["get_amp_supported_dtype"] = lambda: [torch.float16, torch.bfloat16]
     if hasattr(torch, "npu"):  # what an earlier uninstallation has left
-        del torch.npu
+        delattr(torch, "npu")  # noqa: B043 - an attribute that type checkers do not know
     torch._register_device_module("npu", npu)
     record("torch.npu", "torch registers a module for the device", _leave_npu)
     replace_all(torch.accelerator, _accelerator(), "C++ knows of no accelerator")
@@ -71,7 +71,7 @@ def _leave_npu() -> None:
     left = types.ModuleType("torch.npu", "The functions of an NPU that is not there any more.")
     vars(left).update(is_available=lambda: False, device_count=lambda: 0)
     sys.modules["torch.npu"] = left
-    vars(torch)["npu"] = left
+    setattr(torch, "npu", left)  # noqa: B010 - an attribute that type checkers do not know
 
 
 class MissingFunctionError(NotEmulatedError, AttributeError):
