@@ -57,7 +57,7 @@ def install() -> None:
         setattr(npu, name, value)
     vars(npu)["get_amp_supported_dtype"] = lambda: [torch.float16, torch.bfloat16]
     if hasattr(torch, "npu"):  # what an earlier uninstallation has left
-        delattr(torch, "npu")  # noqa: B043 - an attribute that type checkers do not know
+        delattr(torch, "npu")
     torch._register_device_module("npu", npu)
     record("torch.npu", "torch registers a module for the device", _leave_npu)
     replace_all(torch.accelerator, _accelerator(), "C++ knows of no accelerator")
