@@ -203,6 +203,13 @@ def _add_checks(run: argparse.ArgumentParser) -> None:
         "device memory that was never written; several with commas between them (default: EMU_CHECK)",
     )
     run.add_argument(
+        "--autotune",
+        type=option_types.autotune,
+        metavar="HOW",
+        help="which configuration an autotuned Triton kernel takes: full measures all in each process, cached measures "
+        "them once and keeps the times on disk, first takes the first that compiles (default: EMU_AUTOTUNE, or full)",
+    )
+    run.add_argument(
         "--poison",
         action="store_true",
         help="fill new symmetric memory, and torch.empty on emulated devices, with NaN, or 0xA5 in every byte",
@@ -396,6 +403,7 @@ def _run(options: argparse.Namespace) -> int:
             interpret=options.interpret,
             program=options.program,
             check=options.check,
+            autotune=options.autotune,
             poison=options.poison,
         )
         if options.module:

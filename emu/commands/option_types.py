@@ -33,6 +33,13 @@ def check(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def autotune(text: str) -> str:
+    """Return which configurations autotuned kernels take, as ``EMU_AUTOTUNE`` says it."""
+    if text not in ("full", "cached", "first"):
+        raise argparse.ArgumentTypeError(f"must be full, cached or first, but got {text!r}")
+    return text
+
+
 def stdin(text: str) -> int | str:
     """Return which PE gets standard input: its number, ``"all"`` or ``"none"``."""
     if text in ("all", "none"):

@@ -41,6 +41,7 @@ class RunOptions:
         program: With ``interpret``: number of the one program of each grid that runs, as in ``"3,0"``.
             Default: all.
         check: What Triton kernels check as they run, as ``EMU_CHECK`` says it. Default: the environment's.
+        autotune: Which configurations autotuned kernels take, as ``EMU_AUTOTUNE`` says it. Default: the environment's.
         poison: Whether new symmetric memory, and what ``torch.empty`` and its kin make on emulated devices, is filled
             with NaN, or 0xA5 in every byte.
     """
@@ -54,6 +55,7 @@ class RunOptions:
     interpret: bool = False
     program: str | None = None
     check: str | None = None
+    autotune: str | None = None
     poison: bool = False
 
 
@@ -210,6 +212,8 @@ def _run(program: Program, options: RunOptions, imports_torch: bool) -> None:
     variables |= _interpreting(options)
     if options.check is not None:
         variables["EMU_CHECK"] = options.check
+    if options.autotune is not None:
+        variables["EMU_AUTOTUNE"] = options.autotune
     if options.poison:
         variables["EMU_POISON"] = "1"
     from emu.comm.process.launch import launch

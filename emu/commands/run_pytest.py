@@ -18,7 +18,8 @@ def pytest_arguments(options: argparse.Namespace) -> list[str] | None:
     words = options.module or [options.script, *options.arguments]
     if words[0] != "pytest" or (options.n_pes or 1) != 1 or Path("pytest").exists():
         return None
-    given = {"devices": options.devices, "check": options.check, "timeout": options.timeout}
+    names = ("devices", "check", "autotune", "timeout")
+    given = {name: getattr(options, name) for name in names}
     if options.poison:
         environment.pass_on({"EMU_POISON": "1"})
     if options.interpret:

@@ -25,6 +25,8 @@ _HELP = {
     "--emu-devices": "number of emulated devices (default: EMU_DEVICES, or 1; on several PEs as many as there are)",
     "--emu-check": "what Triton kernels check as they run: bounds, bounds:all, uninit, several with commas between "
     "them (default: EMU_CHECK)",
+    "--emu-autotune": "which configuration an autotuned Triton kernel takes: first (that compiles), cached (the fastest; "
+    "measured once, and kept on disk), full (measured in each process) (default: EMU_AUTOTUNE, or first)",
     "--emu-timeout": "seconds without progress after which waiting PEs are reported as deadlocked (default: 60)",
 }
 
@@ -36,9 +38,10 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: Any) -> None:
     group.addoption("--emu", action="store_true", default=None, help=_HELP["--emu"])
     group.addoption("--emu-devices", metavar="N", help=_HELP["--emu-devices"])
     group.addoption("--emu-check", metavar="CHECK", help=_HELP["--emu-check"])
+    group.addoption("--emu-autotune", metavar="HOW", help=_HELP["--emu-autotune"])
     group.addoption("--emu-timeout", metavar="S", help=_HELP["--emu-timeout"])
     parser.addini("emu", "as --emu", type="bool", default=False)
-    for name in ("devices", "check", "timeout"):
+    for name in ("devices", "check", "autotune", "timeout"):
         parser.addini(f"emu_{name}", f"as --emu-{name}", default=None)
 
 

@@ -28,12 +28,14 @@ class Settings:
         is_on: Whether tests have emulated devices.
         devices: Number of emulated devices. None: the environment's, or 1, and on PEs as many as there are.
         check: What Triton kernels check. None: what the environment says.
+        autotune: Which configurations autotuned kernels take. None: what the environment says, or "first".
         timeout: Seconds without progress after which PEs are deadlocked.
     """
 
     is_on: bool
     devices: int | None
     check: str | None
+    autotune: str | None
     timeout: float
 
 
@@ -53,6 +55,7 @@ def begin(config: pytest.Config) -> Settings:
         is_on=bool(given.emu) or bool(config.getini("emu")) or _PLUGIN in (given.plugins or ()),
         devices=_read(config, "devices", option_types.count),
         check=_read(config, "check", option_types.check),
+        autotune=_read(config, "autotune", option_types.autotune),
         timeout=_read(config, "timeout", option_types.seconds) or _DEFAULT_TIMEOUT,
     )
     config.stash[KEY] = settings
@@ -107,6 +110,9 @@ def _install(config: pytest.Config, settings: Settings) -> None:
 
         knobs.runtime.check = settings.check
         environment.pass_on({"EMU_CHECK": settings.check})
+    # A test asks whether results are right, seldom which settings are fast; measuring takes most of a first run.
+    if settings.autotune is not None or not environment.autotune():
+        environment.pass_on({"EMU_AUTOTUNE": settings.autotune or "first"})
     stand_ins.install()
 
 

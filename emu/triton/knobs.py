@@ -134,6 +134,39 @@ class env_str(env_base[str, str]):
         return os.environ.get(self.key, self.default)
 
 
+class env_choice(env_str):
+    """One of several texts, the first by default.
+
+    Args:
+        key: Name of the variable. An empty one counts as unset.
+        choices: The texts.
+    """
+
+    def __init__(self, key: str, choices: tuple[str, ...]) -> None:
+        super().__init__(key, choices[0])
+        self.choices = choices
+
+    def __set__(self, obj: object, value: str | Env) -> None:
+        if not isinstance(value, Env) and value not in self.choices:
+            text = shown(value, with_type=True)
+            raise ValueError(f"knobs: {self.name} must be one of {self._named()}, but got {text}")
+        super().__set__(obj, value)
+
+    def get(self) -> str:
+        """Return what the environment says, or the default.
+
+        Raises:
+            RuntimeError: The variable is none of the choices.
+        """
+        found = super().get() or self.default
+        if found not in self.choices:
+            raise RuntimeError(f"{self.key} must be one of {self._named()}, but is {found!r:.60}")
+        return found
+
+    def _named(self) -> str:
+        return ", ".join(map(repr, self.choices))
+
+
 class env_str_callable_default(env_base[str, str]):
     """A text whose default is worked out when it is read."""
 
@@ -423,11 +456,14 @@ class autotuning_knobs(base_knobs):
     """Settings of the autotuner.
 
     Attributes:
+        mode: ``"full"``: measure in each process, as Triton does. ``"cached"``: measure, and keep the times on disk.
+            ``"first"``: measure nothing, take the first configuration that compiles. Default: ``EMU_AUTOTUNE``, or full.
         cache: Keep measurements on disk. Default: ``TRITON_CACHE_AUTOTUNING``.
         print: Print the chosen configuration. Default: ``TRITON_PRINT_AUTOTUNING``.
         listener: Called with every choice; or None.
     """
 
+    mode = env_choice("EMU_AUTOTUNE", ("full", "cached", "first"))
     cache = env_bool("TRITON_CACHE_AUTOTUNING")
     print = env_bool("TRITON_PRINT_AUTOTUNING")
     listener: Callable[..., object] | None = None

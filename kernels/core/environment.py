@@ -132,6 +132,11 @@ def check() -> str | None:
     return os.environ.get("EMU_CHECK") or None
 
 
+def autotune() -> str | None:
+    """Return ``EMU_AUTOTUNE``, which configurations autotuned kernels take; None if it is unset or empty."""
+    return os.environ.get("EMU_AUTOTUNE") or None
+
+
 def poison() -> bool:
     """Return whether ``EMU_POISON`` is 1: ``torch.empty`` on emulated devices is filled with NaN, or 0xA5."""
     return os.environ.get("EMU_POISON") == "1"

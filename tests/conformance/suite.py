@@ -110,6 +110,19 @@ def report(verdicts: dict[str, Verdict], options: argparse.Namespace) -> int:
     return int(bool(kinds))
 
 
+def summary(verdicts: dict[str, Verdict]) -> str:
+    """Return how many tests pass, with and without launches, of how many."""
+    passed = [verdict for verdict in verdicts.values() if verdict.outcome == "passed"]
+    launched = sum(verdict.launches > 0 for verdict in passed)
+    run = sum(verdict.outcome not in NOT_RUN for verdict in verdicts.values())
+    share = 100 * len(passed) / max(run, 1)
+    left = len(verdicts) - run
+    return (
+        f"{len(passed)} of {run} pass ({share:.1f} %): {launched} with launches, "
+        f"{len(passed) - launched} without; {left} skipped or absent"
+    )
+
+
 def kind_of(why: str) -> str:
     """Return an error's line without what differs from test to test."""
     return re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?(e[-+]?\d+)?", "#", why)[:110]

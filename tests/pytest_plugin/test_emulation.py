@@ -112,6 +112,28 @@ def test_the_option_checks_all_tests(pytest_in) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "variable", "mode"),
+    [
+        ([], None, "first"),
+        ([], "cached", "cached"),
+        (["--emu-autotune", "full"], "cached", "full"),
+    ],
+)
+def test_autotuned_kernels_are_not_measured_unless_asked_for(
+    arguments, variable, mode: str, pytest_in, monkeypatch
+) -> None:
+    monkeypatch.delenv("EMU_AUTOTUNE", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("EMU_AUTOTUNE", variable)
+    text = f"""
+import triton
+def test_mode():
+    assert triton.knobs.autotuning.mode == {mode!r}
+"""
+    pytest_in(text, "--emu", *arguments).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (
@@ -122,6 +144,10 @@ def test_the_option_checks_all_tests(pytest_in) -> None:
         (
             ["--emu-timeout", "-1"],
             "--emu-timeout: must be a positive number of seconds, but got '-1'",
+        ),
+        (
+            ["--emu-autotune", "fast"],
+            "--emu-autotune: must be full, cached or first, but got 'fast'",
         ),
         (["-o", "emu_devices=two"], "emu_devices: must be a whole number*, but got 'two'"),
     ],

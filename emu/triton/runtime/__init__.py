@@ -1,7 +1,8 @@
 """Launching kernels: arguments, compiled kernels, the device, autotuning."""
 
 from emu.triton.runtime._allocation import set_allocator
-from emu.triton.runtime.autotuner import Autotuner, Config, Heuristics, autotune, heuristics
+from emu.triton.runtime.autotuner import Autotuner, Heuristics, autotune, heuristics
+from emu.triton.runtime.config import Config
 from emu.triton.runtime.driver import driver
 from emu.triton.runtime.errors import (
     InterpreterError,

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from emu.triton import knobs
 from emu.triton.codegen.errors import CompileTimeAssertionFailure
 from emu.triton.runtime import cache, checks, interpreting, timing
 from emu.triton.runtime.arguments import Tensor, torch_guard
+from emu.triton.runtime.config import Arguments, Config
 from emu.triton.runtime.driver import driver
 from emu.triton.runtime.errors import (
     AutotunerError,
@@ -30,80 +31,8 @@ from emu.triton.runtime.jit import JITFunction, KernelInterface
 
 _QUANTILES = (0.5, 0.2, 0.8)
 _FAILED = [float("inf")] * 3
+_IMPOSSIBLE = (OutOfResources, CompileTimeAssertionFailure)
 _text = functools.cache(str)
-
-Arguments: TypeAlias = dict[str, Any]
-"""Arguments of a launch by name, as functions of the program (hooks, heuristics, models) read them."""
-
-
-class Config:
-    """Settings that an autotuner may choose.
-
-    Args:
-        kwargs: Values of parameters of the kernel.
-        num_warps: Kept, for devices with warps.
-        num_stages: Kept.
-        num_ctas: Kept.
-        maxnreg: Kept.
-        pre_hook: Called with the kernel's arguments by name before each launch with these settings.
-        ir_override: Kept.
-    """
-
-    def __init__(
-        self,
-        kwargs: Mapping[str, object],
-        num_warps: int = 4,
-        num_stages: int = 3,
-        num_ctas: int = 1,
-        maxnreg: int | None = None,
-        pre_hook: Callable[[Arguments], object] | None = None,
-        ir_override: str | None = None,
-    ) -> None:
-        self.kwargs = checks.as_mapping("kwargs", kwargs)
-        for name, value in (("num_warps", num_warps), ("num_ctas", num_ctas)):
-            checks.as_integer(name, value, 1)
-        checks.as_integer("num_stages", num_stages, 0)
-        if maxnreg is not None:
-            checks.as_integer("maxnreg", maxnreg, 1)
-        checks.check_function("pre_hook", pre_hook)
-        self.num_warps = num_warps
-        self.num_ctas = num_ctas
-        self.num_stages = num_stages
-        self.maxnreg = maxnreg
-        self.pre_hook = pre_hook
-        self.ir_override = ir_override
-
-    def _launch_options(self) -> dict[str, object]:
-        return {
-            "num_warps": self.num_warps,
-            "num_ctas": self.num_ctas,
-            "num_stages": self.num_stages,
-            "maxnreg": self.maxnreg,
-            "ir_override": self.ir_override,
-        }
-
-    def all_kwargs(self) -> Arguments:
-        """Return everything that a launch with these settings passes by name."""
-        options = {n: v for n, v in self._launch_options().items() if v is not None}
-        return {**self.kwargs, **options}
-
-    def __str__(self) -> str:
-        options = self._launch_options()
-        if self.ir_override is None:
-            del options["ir_override"]
-        return ", ".join(f"{n}: {v}" for n, v in {**self.kwargs, **options}.items())
-
-    def _identity(self) -> tuple[object, ...]:
-        return (tuple(self.all_kwargs().items()), self.pre_hook)
-
-    def __hash__(self) -> int:
-        try:
-            return hash(self._identity())
-        except TypeError:  # a list, say
-            return hash(repr(self.all_kwargs()))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Config) and self._identity() == other._identity()
 
 
 class Autotuner(KernelInterface[Any]):
@@ -271,11 +200,17 @@ class Autotuner(KernelInterface[Any]):
         if kernel is not None and interpreting.is_wanted(kernel.interpret, kwargs):
             # Times of Python say nothing, and a breakpoint should be met once. Not kept for compiled launches.
             return configs[0]
-        hit = self._measure_or_load(key, configs, args, kwargs)
-        best = self.cache[key] = min(self.configs_timings, key=self.configs_timings.__getitem__)
+        if knobs.autotuning.mode == "first":
+            best = self.cache[key] = self._first_that_compiles(configs, args, kwargs)
+            self.configs_timings, hit = {}, False
+        else:
+            hit = self._measure_or_load(key, configs, args, kwargs)
+            best = self.cache[key] = min(self.configs_timings, key=self.configs_timings.__getitem__)
         if not hit:
             # The measured runs have written to the tensors; the launch must find them as they were.
             self.pre_hook({**self.nargs, **kwargs, **best.all_kwargs()}, reset_only=True)
+        if not self.configs_timings:
+            return best  # nothing was measured that could be told
         if knobs.autotuning.listener is not None:
             knobs.autotuning.listener(
                 fn=self._jit_function(),
@@ -291,6 +226,26 @@ class Autotuner(KernelInterface[Any]):
                 f"finished after {self.bench_time:.2f}s,\nbest config selected: {best};\n"
             )
         return best
+
+    def _first_that_compiles(
+        self, configs: list[Config], args: tuple[object, ...], kwargs: Arguments
+    ) -> Config:
+        """Return the first configuration that is possible; the first of all, for its error, where none is."""
+        if self._jit_function() is None:  # what is launched is of the program's own
+            return configs[0]
+        for config in configs:
+            settings = config.all_kwargs()
+            _check_once(settings, kwargs)
+            given = {**kwargs, **settings}
+            # It may change what the code depends on, such as shapes of blocks.
+            if config.pre_hook is not None:
+                config.pre_hook({**(self.nargs or {}), **given})
+            try:
+                self.fn.run(*args, **{**given, "warmup": True})
+            except _IMPOSSIBLE:
+                continue
+            return config
+        return configs[0]
 
     def _jit_function(self) -> JITFunction[Any] | None:
         """Return the kernel under the decorators; None if what is launched is of the program's own."""
@@ -308,7 +263,7 @@ class Autotuner(KernelInterface[Any]):
     ) -> bool:
         """Fill ``configs_timings``; return whether they came from disk."""
         name, kernel = None, self._jit_function()
-        kept = self.cache_results or knobs.autotuning.cache
+        kept = self.cache_results or knobs.autotuning.cache or knobs.autotuning.mode == "cached"
         if kept and kernel is not None and not any(c.pre_hook for c in configs):
             parts = [kernel.cache_key, repr(key), *map(str, configs)]
             digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:40]
@@ -369,7 +324,7 @@ class Autotuner(KernelInterface[Any]):
 
         try:
             times = self.do_bench(launch, quantiles=_QUANTILES)
-        except (OutOfResources, CompileTimeAssertionFailure) as error:
+        except _IMPOSSIBLE as error:
             if knobs.autotuning.print:
                 sys.stdout.write(f"Autotuning failed with {error}\n")
             return list(_FAILED)
@@ -495,7 +450,7 @@ def autotune(
 
     Times are measured at the first launch with each combination of the values of ``key`` and the arguments'
     dtypes. Settings that differ only in what has no effect on a CPU (``num_warps`` and its like) are
-    measured once.
+    measured once. ``knobs.autotuning.mode`` (``EMU_AUTOTUNE``) says whether to measure at all.
 
     Args:
         configs: The settings to choose from.

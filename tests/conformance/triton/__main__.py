@@ -69,6 +69,7 @@ def main() -> int:
     )
     options = parser.parse_args()
     environment = suite.environment(HERE)
+    environment["EMU_AUTOTUNE"] = "full"  # its tests expect that configurations are measured
     if options.interpret:
         environment["TRITON_INTERPRET"] = "1"
     if options.capability:

@@ -281,3 +281,88 @@ def test_an_autotuner_takes_objects_of_other_tuners() -> None:
     assert tuner.run(7, grid=(1,), warmup=False) == ((7,), 4)
     with pytest.raises(TypeError, match=r"fn must be decorated with @triton\.jit"):
         triton.autotune([triton.Config({"BLOCK": 4})], [])(Other())
+
+
+@pytest.fixture
+def mode(monkeypatch):
+    def set_to(text):
+        monkeypatch.setenv("EMU_AUTOTUNE", text)
+
+    return set_to
+
+
+def test_first_takes_the_first_configuration_and_measures_nothing(mode):
+    mode("first")
+    bench = Bench(3.0, 1.0)
+    kernel = tuned(configs(16, 32), bench)
+    y = np.zeros(100, np.float32)
+    for _ in range(2):
+        kernel[blocks](y, 100)
+    assert y.tolist() == [2.0] * 100
+    assert kernel.best_config.kwargs == {"BLOCK": 16}
+    assert bench.runs == 0
+    assert kernel.configs_timings == {}
+
+
+def test_first_leaves_out_what_does_not_compile(mode):
+    mode("first")
+
+    @triton.autotune(configs(16, 32, 64), ["n"], do_bench=Bench(1.0))
+    @triton.jit
+    def kernel(y_ptr, n, BLOCK: tl.constexpr):
+        tl.static_assert(BLOCK >= 32)
+        offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(y_ptr + offsets, 1.0, mask=offsets < n)
+
+    y = np.zeros(100, np.float32)
+    kernel[blocks](y, 100)
+    assert kernel.best_config.kwargs == {"BLOCK": 32}
+    assert y.tolist() == [1.0] * 100
+
+
+def test_first_tells_why_no_configuration_compiles(mode):
+    mode("first")
+
+    @triton.autotune(configs(16, 32), ["n"])
+    @triton.jit
+    def kernel(y_ptr, n, BLOCK: tl.constexpr):
+        tl.static_assert(BLOCK >= 64, "blocks are too small")
+        tl.store(y_ptr + tl.arange(0, BLOCK), 1.0)
+
+    with pytest.raises(triton.CompilationError, match="blocks are too small"):
+        kernel[blocks](np.zeros(100, np.float32), 100)
+
+
+def test_first_prepares_the_arguments_as_measuring_does(mode):
+    mode("first")
+    y = np.full(10, 5, np.float32)
+    tuned(configs(16, 32), Bench(1.0), reset_to_zero=["y_ptr"])[blocks](y, 10)
+    assert y.tolist() == [1.0] * 10
+    found = []
+    settings = [
+        triton.Config({"BLOCK": 16}, pre_hook=lambda a: found.append(a["BLOCK"])),
+        triton.Config({"BLOCK": 32}),
+    ]
+    tuned(settings, Bench(1.0))[blocks](y, 10)
+    assert set(found) == {
+        16
+    }  # before the code is compiled, which may depend on it, and before the launch
+
+
+def test_cached_keeps_the_times_on_disk(mode, tmp_path, monkeypatch):
+    monkeypatch.setenv("EMU_CACHE_DIR", str(tmp_path))
+    mode("cached")
+    first, second = Bench(2.0, 1.0), Bench(1.0, 2.0)
+    for bench in (first, second):
+        kernel = tuned(configs(16, 32), bench)
+        kernel[blocks](np.zeros(10, np.float32), 10)
+        assert kernel.best_config.kwargs == {"BLOCK": 32}
+    assert (first.runs, second.runs) == (2, 0)
+
+
+def test_the_mode_is_checked(mode):
+    mode("quick")
+    with pytest.raises(RuntimeError, match="EMU_AUTOTUNE must be one of 'full', 'cached', 'first'"):
+        tuned(configs(16, 32), Bench(1.0))[blocks](np.zeros(10, np.float32), 10)
+    with pytest.raises(ValueError, match=r"knobs: mode must be one of .*, but got 'quick'"):
+        triton.knobs.autotuning.mode = "quick"

@@ -1,0 +1,73 @@
+"""The libraries whose suites run here, and what of each has no meaning without a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class Library:
+    """How a library's tests are found and run.
+
+    Attributes:
+        files: Patterns of its test files, from the root of a checkout.
+        folders: Folders that its packages are imported from.
+        needs: Packages that it or its tests import, beside torch and Triton.
+        environment: Of the processes.
+        arguments: Of pytest.
+        left_out: Names of files for another back end than Triton.
+        absent: Beginnings of errors, and texts in reasons of skipped tests, by which a test has no meaning here.
+        marks: Marks of pytest that plugins declare which are not installed.
+    """
+
+    files: tuple[str, ...]
+    folders: tuple[str, ...] = (".",)
+    needs: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    left_out: frozenset[str] = frozenset()
+    absent: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+
+
+_NO_NETWORK = (
+    "OSError: We couldn't connect to",
+    "LocalEntryNotFoundError",
+    "huggingface_hub.errors",
+)
+
+LIBRARIES: dict[str, Library] = {
+    "liger": Library(
+        files=(
+            "test/transformers/test_*.py",
+            "test/chunked_loss/test_*.py",
+            "test/triton/test_*.py",
+        ),
+        folders=("src", "."),
+        needs=("transformers", "accelerate"),
+        environment={"HF_HUB_OFFLINE": "1"},
+        absent=_NO_NETWORK,
+        marks=("flaky",),
+    ),
+    "flaggems": Library(
+        files=("tests/test_*.py",),
+        folders=("src", "."),
+        needs=("sqlalchemy", "pyyaml", "packaging"),
+        environment={"GEMS_VENDOR": "nvidia"},
+    ),
+    "fla": Library(
+        files=("tests/ops/test_*.py", "tests/modules/test_*.py"),
+        needs=("transformers", "einops"),
+        absent=_NO_NETWORK,
+    ),
+    "helion": Library(
+        files=("test/test_*.py",),
+        needs=("expecttest", "filecheck", "rich"),
+        environment={"HELION_AUTOTUNE_EFFORT": "none"},
+    ),
+    "mamba": Library(
+        files=("tests/ops/triton/test_*.py", "tests/ops/test_*.py", "tests/modules/test_*.py"),
+        needs=("einops", "transformers"),
+    ),
+}
