@@ -66,10 +66,12 @@ def install() -> None:
 def _leave_npu() -> None:
     """Put a module that has no devices in the place of ours.
 
-    To torch the device stays the accelerator, as its name does: ``torch.accelerator.is_available()`` asks the module.
+    To torch the device stays the accelerator, as its name does: ``torch.accelerator.is_available()`` asks the module,
+    and ``torch.manual_seed`` wants to seed it.
     """
     left = types.ModuleType("torch.npu", "The functions of an NPU that is not there any more.")
     vars(left).update(is_available=lambda: False, device_count=lambda: 0)
+    vars(left).update(_is_in_bad_fork=lambda: False, manual_seed_all=lambda seed: None)
     sys.modules["torch.npu"] = left
     setattr(torch, "npu", left)  # noqa: B010 - an attribute that type checkers do not know
 

@@ -19,7 +19,7 @@ import torch
 from emu.accelerator import compilers
 from emu.accelerator.import_hooks import after_import
 from emu.accelerator.patches import Ledger
-from emu.inductor import devices, mutations
+from emu.inductor import configs, devices, mutations
 from emu.inductor.errors import InductorError
 from emu.kernels.core import environment
 from emu.triton import alias
@@ -53,6 +53,7 @@ def set_up() -> None:
     after_import("torch._inductor.graph", _change_graph, ledger)
     after_import("torch._inductor.kernel.flex.flex_attention", _change_flex_attention, ledger)
     after_import("torch._inductor.runtime.triton_heuristics", _change_launchers, ledger)
+    after_import(configs.MODULE, partial(configs.install, ledger), ledger)
     kernels_inside = "torch._higher_order_ops.triton_kernel_wrap"
     after_import(kernels_inside, partial(mutations.install, ledger), ledger)
     devices.install(ledger)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -103,6 +104,10 @@ def run_uninstall() -> None:
         assert not x.is_cuda
         assert not torch.npu.is_available()
         assert not torch.accelerator.is_available()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            torch.manual_seed(0)
+            torch.seed()
         after = _attributes()
         assert [name for name in before if before[name] is not after.get(name)] == []
         # What torch itself has made meanwhile, for later calls; of ours the module that says there are none.
