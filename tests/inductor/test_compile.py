@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -178,11 +179,19 @@ PROGRAM = """
     from torch._inductor.async_compile import AsyncCompile
     if sys.argv[1] == "workers":
         AsyncCompile.wait_pool_ready()
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+    sizes = []
+    restore = CachingAutotuner.restore_after_unpickle
+    def note_sizes(kernel, old_values):
+        sizes.append(len(kernel.compile_results))
+        return restore(kernel, old_values)
+    CachingAutotuner.restore_after_unpickle = note_sizes
     def function(x):
-        return torch.softmax(x.sin() * {factor}, -1), x.cumsum(0)
+        return torch.softmax(x.sin() * {factor}, -1), x.cumsum(0), x.amax(0)
     x = torch.randn(50, 70)
     torch.testing.assert_close(torch.compile(function)(x), function(x), rtol=1e-4, atol=1e-4)
     print(from_disk)
+    print(sizes)
     if __name__ == "__main__":
         from torch._dynamo.utils import counters
         print(counters["inductor"]["fxgraph_cache_hit"])
@@ -212,16 +221,17 @@ def run(folder: Path, mode: str, factor: float, threads: int) -> list[str]:
 @pytest.mark.slow
 def test_kernels_come_from_workers(tmp_path: Path) -> None:
     (tmp_path / "emu").mkdir(mode=0o700)
-    told, _ = run(tmp_path, "workers", 0.71, 2)
+    told, sizes, _ = run(tmp_path, "workers", 0.71, 2)
     assert "True" in told
     assert "False" not in told
+    assert set(json.loads(sizes)) == {1}  # workers choose the sizes of blocks, too
 
 
 @pytest.mark.slow
 def test_a_second_process_finds_the_compiled_graph(tmp_path: Path) -> None:
     (tmp_path / "emu").mkdir(mode=0o700)
-    _, hits = run(tmp_path, "here", 0.73, 1)
+    *_, hits = run(tmp_path, "here", 0.73, 1)
     assert hits == "0"
-    told, hits = run(tmp_path, "here", 0.73, 1)
+    told, _, hits = run(tmp_path, "here", 0.73, 1)
     assert int(hits) >= 1
     assert "False" not in told
