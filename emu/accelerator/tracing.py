@@ -43,6 +43,31 @@ def _change_fakes(module: ModuleType) -> None:
 
     reason = "autograd ends the process for a device that torch was not built for"
     replace(module.FakeTensor, "__new__", staticmethod(make_on_cpu), reason)
+    place = module.FakeTensor.fake_device
+
+    def place_on_cpu(self: Any, device: Any) -> None:
+        emulated = device.type in TYPES
+        place.fset(self, CPU if emulated else device)
+        if emulated:  # a view of a fake tensor, which torch places once more
+            with torch._C.DisableTorchFunction():
+                set_tag(self, device)
+
+    replace(module.FakeTensor, "fake_device", property(place.fget, place_on_cpu), reason)
+    mode = module.FakeTensorMode
+    dispatch = mode.__torch_dispatch__
+
+    def dispatch_without_mode(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = state.fakes_show_devices
+        if before is None:
+            state.fakes_show_devices = False
+        try:
+            with torch._C.DisableTorchFunction():
+                return dispatch(self, *args, **kwargs)
+        finally:
+            state.fakes_show_devices = before
+
+    # A call of the program's comes here with the mode off. A backward pass does not, whose hooks the mode must see.
+    replace(mode, "__torch_dispatch__", dispatch_without_mode, "fake tensors are made of others")
     own_device = module.FakeTensor.device.fget
 
     def device(self: Any) -> Any:

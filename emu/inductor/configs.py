@@ -177,9 +177,8 @@ def _runs(source: str) -> Iterator[tuple[str, int]]:
         if isinstance(value, ast.Name):
             yield name, unlimited
         elif isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mod):
-            limit = value.right
-            known = isinstance(limit, ast.Constant) and isinstance(limit.value, int)
-            yield name, limit.value if known else unlimited
+            limit = value.right.value if isinstance(value.right, ast.Constant) else None
+            yield name, limit if isinstance(limit, int) else unlimited
         else:
             yield name, 1
 

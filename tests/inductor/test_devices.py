@@ -155,6 +155,25 @@ def test_gradients_inside_of_a_compiled_function(devices: Any) -> None:
     compare(torch, lambda x: weight.grad * x, torch.randn(4, device="cuda"))
 
 
+@pytest.mark.parametrize("of_a_view", [False, True])
+def test_function_transforms_inside_of_a_compiled_function(devices: Any, of_a_view: bool) -> None:
+    torch = devices
+    w = torch.nn.Parameter(torch.randn(8, 4, device="cuda:1"))
+    x = torch.randn(6, 4, device="cuda:1")
+    x = torch.chunk(x, 2)[1] if of_a_view else x
+
+    def gradients(x: Any) -> Any:
+        def loss(x: Any, w: Any) -> Any:
+            scores = torch.log_softmax(x @ w.t(), -1)
+            return scores[:, 0].mean(), scores
+
+        return torch.func.grad_and_value(loss, argnums=(0, 1), has_aux=True)(x, w)
+
+    found, expected = torch.compile(gradients)(x), gradients(x)
+    torch.testing.assert_close(found, expected)
+    assert {leaf.device for leaf in torch.utils._pytree.tree_leaves(found)} == {w.device}
+
+
 def test_modes_of_the_program_are_kept(devices: Any) -> None:
     torch = devices
     from torch.overrides import TorchFunctionMode
