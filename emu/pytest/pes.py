@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn, cast
@@ -226,7 +227,21 @@ def _run_on_pe(item: pytest.Function, run: Callable[[], None], variables: dict[s
         raise OutcomeError(
             _chain(_shown(item, error)), "failed", str(error), _pickled(error)
         ) from None
+    finally:
+        _save_coverage()
     return Launches.count - before
+
+
+def _save_coverage() -> None:
+    """Write down which lines this PE has run, beside what pytest's process writes; pytest-cov unites the files.
+
+    A PE ends without the functions that Python calls at its end, and so without coverage's.
+    """
+    coverage = sys.modules.get("coverage")
+    measured = coverage.Coverage.current() if coverage is not None else None
+    if measured is not None:
+        measured.stop()
+        measured.save()
 
 
 def _shown(item: pytest.Item, error: BaseException) -> Any:
