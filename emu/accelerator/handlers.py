@@ -22,7 +22,7 @@ from emu.accelerator.errors import NotEmulatedError
 from emu.accelerator.legacy_types import TYPES as TYPES_BY_NAME
 from emu.accelerator.legacy_types import LegacyType
 from emu.accelerator.mode import HANDLERS, PINNED, follow, inside, pin, raise_mixed_devices
-from emu.accelerator.state import TYPES, pass_device, state
+from emu.accelerator.state import TYPES, pass_device, refuse_in_capture, state
 
 _TO_OPTIONS = ("dtype", "non_blocking", "copy")
 """Parameters of ``Tensor.to`` behind the device, in the order in which they may be given by position."""
@@ -107,6 +107,8 @@ def move(tensor: Tensor, device: DeviceLike | None, options: Kwargs) -> Tensor:
         emulated = here
     else:
         where, options = CPU, {**options, "copy": True}
+        if emulated is None:
+            refuse_in_capture("a copy to the host")
     before, state.running = state.running, emulated
     try:
         result = Tensor.to(tensor, device=where, **options)

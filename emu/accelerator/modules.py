@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import torch
 import torch.cuda.nvtx
 
+from emu.accelerator import graphs
 from emu.accelerator.annotations import DeviceLike, Namespace
 from emu.accelerator.device_tags import (
     accelerator_type,
@@ -40,6 +41,7 @@ def install() -> None:
         for owner in (torch.cuda, *_PARTS):
             if owner is torch.cuda or hasattr(owner, name):
                 replace(owner, name, value, "the module exists in every build")
+    graphs.install()
     replace(torch.cuda, "_lazy_init", _refuse_cuda, "whatever is not emulated begins with it")
     replace(torch._C, "__getattr__", _missing, "functions of CUDA builds are named when missed")
     # hasattr() must stay False for what CPU builds lack: torch and scripts choose their path by it.

@@ -29,7 +29,7 @@ from emu.accelerator.errors import NotEmulatedError
 from emu.accelerator.events import HostEvent
 from emu.accelerator.generator import DefaultGenerators
 from emu.accelerator.legacy_types import make_types
-from emu.accelerator.state import state
+from emu.accelerator.state import refuse_in_capture, state
 from emu.kernels.core.environment import cuda_capability
 
 CAPABILITY = (8, 0)
@@ -38,7 +38,12 @@ WARP_SIZE = 32
 
 
 def synchronize(device: DeviceLike | None = None) -> None:
-    """Run the deferred collectives; all other work is done already."""
+    """Run the deferred collectives; all other work is done already.
+
+    Raises:
+        RuntimeError: A CUDA graph is captured in this thread.
+    """
+    refuse_in_capture("synchronize()")
     distributed = sys.modules.get("emu.accelerator.distributed")
     if distributed is not None:
         distributed.flush_all()
@@ -93,8 +98,8 @@ class Stream(torch.Stream):  # type: ignore[misc, unused-ignore] # Any without t
         return True
 
     def is_capturing(self) -> bool:
-        """Return False: graphs are not emulated."""
-        return False
+        """Return whether a CUDA graph is captured in this thread."""
+        return state.capture is not None
 
     def wait_stream(self, stream: torch.Stream) -> None:
         """Return: nothing is under way on ``stream``."""
@@ -245,7 +250,7 @@ def _stream_functions(kind: str, stream_type: type[Stream]) -> Namespace:
         "current_stream": current_stream,
         "default_stream": lambda device=None: stream_type(device, stream_id=0),
         "set_stream": set_stream,
-        "is_current_stream_capturing": lambda: False,
+        "is_current_stream_capturing": lambda: state.capture is not None,
     }
 
 
@@ -273,14 +278,13 @@ def _random_functions(kind: str) -> Namespace:
     }
 
 
-_NO_GRAPHS = "work is done when it is submitted, and nothing of it is captured"
 _NO_SENSORS = "the clock and the power are the host's"
 _NO_ALLOCATOR = "the memory is the host's"
+_NO_NPU_GRAPHS = "graphs are captured on cuda devices only"
+_REFUSED_BY_NPU = dict.fromkeys(
+    ("NPUGraph", "graph", "graph_pool_handle", "make_graphed_callables"), _NO_NPU_GRAPHS
+)
 _REFUSED = {
-    "CUDAGraph": _NO_GRAPHS,
-    "graph": _NO_GRAPHS,
-    "graph_pool_handle": _NO_GRAPHS,
-    "make_graphed_callables": _NO_GRAPHS,
     "utilization": _NO_SENSORS,
     "temperature": _NO_SENSORS,
     "power_draw": _NO_SENSORS,
@@ -301,9 +305,10 @@ _REFUSED = {
 
 def _refusals(kind: str) -> Namespace:
     refused: Namespace = {}
-    for name, why in _REFUSED.items():
+    for name, why in (_REFUSED | (_REFUSED_BY_NPU if kind == "npu" else {})).items():
         refusal = _refusal(f"torch.{kind}.{name}", why)
-        if isinstance(getattr(torch.cuda, name, None), type):  # annotations may name it
+        is_class = name == "NPUGraph" or isinstance(getattr(torch.cuda, name, None), type)
+        if is_class:  # annotations may name it
             refusal = type(name, (), {"__new__": refusal, "__doc__": f"Not emulated: {why}."})
         refused[name] = refusal
     return refused

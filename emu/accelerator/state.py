@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 
 TYPES = ("cuda", "npu")
 """Device types that are emulated."""
+
+
+class Capture(Protocol):
+    """What is asked of a CUDA graph while it is captured."""
+
+    is_broken: bool
 
 
 class _State(threading.local):
@@ -21,6 +27,7 @@ class _State(threading.local):
         streams: Streams that were entered, by type, innermost last.
         fakes_show_devices: Whether fake tensors say that they are on their emulated device: None where the mode
             decides, which it does for a program's own.
+        capture: The CUDA graph that is captured in this thread.
     """
 
     def __init__(self) -> None:
@@ -28,10 +35,25 @@ class _State(threading.local):
         self.current: dict[str, int] = dict.fromkeys(TYPES, 0)
         self.in_pass = -1
         self.fakes_show_devices: bool | None = None
+        self.capture: Capture | None = None
         self.streams: dict[str, list[torch.Stream]] = {kind: [] for kind in TYPES}
 
 
 state = _State()
+
+
+def refuse_in_capture(what: str) -> None:
+    """Refuse a call that waits for the device, if a CUDA graph is captured in this thread.
+
+    Raises:
+        RuntimeError: One is.
+    """
+    if state.capture is not None:
+        state.capture.is_broken = True
+        raise RuntimeError(
+            f"CUDA error: operation not permitted when stream is capturing: {what} must stand outside of the graph"
+        )
+
 
 _PASS = "emu.accelerator: device of the backward pass"
 # Torch copies objects stashed this way to each thread in which it runs the pass.

@@ -19,5 +19,38 @@ def profiles():
         assert "aten::mm" in seen.key_averages().table(sort_by="cuda_time_total")
 
 
+def profiles_of_kernels():
+    from torch.profiler import profile
+
+    from emu import triton
+    from emu.kernels.core.launch_count import Launches
+    from emu.triton import language as tl
+
+    @triton.jit
+    def scale_rows(x, n: tl.constexpr):
+        at = tl.arange(0, n)
+        tl.store(x + at, tl.load(x + at) * 2)
+
+    x = torch.ones(8, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    scale_rows[(1,)](x, 8)
+    with torch.cuda.graph(graph):
+        scale_rows[(1,)](x, 8)
+    with profile() as seen:
+        scale_rows[(1,)](x, 8)
+        graph.replay()
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            pass
+        scale_rows[(1,)](x, 8)
+    assert {e.key: e.count for e in seen.key_averages()}["scale_rows"] == 3
+    assert Launches.around is None
+    scale_rows[(1,)](x, 8)
+    assert x.eq(32).all()
+
+
+def test_profiles_show_kernels_by_name() -> None:
+    check_on_devices(profiles_of_kernels)
+
+
 def test_profiles_show_the_work_of_a_device() -> None:
     check_on_devices(profiles)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from emu.kernels.core.launch_count import Launches
+from emu.kernels.core.launch_count import Launches, launch_named
 from emu.kernels.core.messages import shown
 from emu.triton import knobs
 from emu.triton.formats import BY_SPELLING
@@ -327,7 +327,7 @@ def _make_launch(build: Build, kernel: CompiledKernel, threads: int) -> Callable
         if select is not None:
             values = select(values)
         hooks = knobs.runtime  # read at each launch: programs set hooks between launches
-        if hooks.launch_enter_hook or hooks.launch_exit_hook:
+        if hooks.launch_enter_hook or hooks.launch_exit_hook or Launches.around:
             unhooked = bound
             if check is not None:
                 unhooked = functools.partial(_launch_checked, check, bound, given)
@@ -379,7 +379,7 @@ def _launch_on_device(
             device((x, y, z), values, tensors)
 
         hooks = knobs.runtime
-        if hooks.launch_enter_hook or hooks.launch_exit_hook:
+        if hooks.launch_enter_hook or hooks.launch_exit_hook or Launches.around:
             _launch_with_hooks(kernel, launch, (x, y, z, values), given)
         else:
             launch(x, y, z, values)
@@ -448,6 +448,6 @@ def _launch_with_hooks(
     facts = kernel.launch_metadata(call[:3], 0, *(given or {}).values())
     if knobs.runtime.launch_enter_hook:
         knobs.runtime.launch_enter_hook(facts)
-    launch(*call)
+    launch_named(kernel.name, functools.partial(launch, *call))
     if knobs.runtime.launch_exit_hook:
         knobs.runtime.launch_exit_hook(facts)

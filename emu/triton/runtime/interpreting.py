@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from emu.kernels.core import environment
+from emu.kernels.core.launch_count import Launches, launch_named
 from emu.triton import knobs
 from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import arguments, launcher, options
@@ -167,12 +168,18 @@ def _run_with_hooks(
     from emu.triton.interpreter import grid as programs
 
     started, ended = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
-    if not started and not ended:
+    if not started and not ended and Launches.around is None:
         return programs.run(launch)
     facts = _facts(launch.kernel, launch.grid, bound, given)
     if started:
         started(facts)
-    failed = programs.run(launch)
+    failures: list[Exception | None] = []
+
+    def run() -> None:
+        failures.append(programs.run(launch))
+
+    launch_named(launch.kernel.__name__, run)
+    failed = failures[-1] if failures else None
     if ended and failed is None:
         ended(facts)
     return failed
