@@ -30,35 +30,36 @@ _TO_OPTIONS = ("dtype", "non_blocking", "copy")
 # --- where -----------------------------------------------------------------------------------
 
 
+def _where(tensor: Tensor) -> torch.device | None:
+    """Return a tensor's emulated device; in hooks of a backward pass, untagged gradients are on the pass's device."""
+    tag = tag_of(tensor)
+    if tag is None and torch._C._current_graph_task_id() >= 0:
+        return pass_device()
+    return tag
+
+
 def _device(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
-    """Return ``tensor.device``; in hooks of a backward pass, untagged gradients are on the pass's device."""
-    tag = tag_of(args[0])
-    if tag is not None:
-        return tag
-    if torch._C._current_graph_task_id() >= 0:
-        started = pass_device()
-        if started is not None:
-            return started
-    return func(*args)
+    """Return ``tensor.device``."""
+    return _where(args[0]) or func(*args)
 
 
 def _is_on(kind: str) -> Handler:
     """Return the handler of ``Tensor.is_cuda`` or ``Tensor.is_npu``."""
 
     def handle(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
-        tag = tag_of(args[0])
-        return tag is not None and tag.type == kind
+        where = _where(args[0])
+        return where is not None and where.type == kind
 
     return handle
 
 
 def _is_cpu(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
-    return tag_of(args[0]) is None and func(*args)
+    return _where(args[0]) is None and func(*args)
 
 
 def _get_device(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
-    tag = tag_of(args[0])
-    return func(*args, **kwargs) if tag is None else tag.index
+    where = _where(args[0])
+    return func(*args, **kwargs) if where is None else where.index
 
 
 def _is_pinned(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:

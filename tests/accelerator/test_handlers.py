@@ -116,3 +116,29 @@ def test_printed_tensors_show_their_device() -> None:
 
 def test_pinned_memory_is_noted() -> None:
     check_on_devices(data_loaders)
+
+
+def gradients_in_python_functions():
+    seen = []
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            seen.append((gradient.device, gradient.is_cuda, gradient.is_cpu, gradient.is_npu))
+            seen.append(gradient.get_device())
+            return gradient * 2
+
+    x = torch.randn(3, 4, device="cuda:1", requires_grad=True)
+    Double.apply(x).t().contiguous().sum().backward()
+    assert seen == [(torch.device("cuda", 1), True, False, False), 1]
+    host = torch.randn(3, requires_grad=True)
+    Double.apply(host).sum().backward()
+    assert seen[2:] == [(torch.device("cpu"), False, True, False), -1]
+
+
+def test_gradients_that_autograd_made_say_where_they_are() -> None:
+    check_on_devices(gradients_in_python_functions)
