@@ -142,6 +142,7 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
         """Do nothing: the World reports deadlocks itself."""
 
     _set_default_timeout = set_timeout
+    _add_ephemeral_timeout = set_timeout  # by Inductor, when it finds compiled code in its cache
 
     def _has_hooks(self) -> bool:
         return False

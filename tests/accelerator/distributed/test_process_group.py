@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 from typing import Any
 
@@ -135,6 +136,8 @@ def run_groups_and_objects(backend: str) -> None:
     shared = [["from 1", 2.5] if rank == 1 else None]
     dist.broadcast_object_list(shared, src=1)
     assert shared == [["from 1", 2.5]]
+    # Inductor calls this when it finds compiled code in its cache.
+    dist.distributed_c10d._add_ephemeral_timeout_for_all_pgs(datetime.timedelta(seconds=3))
     halves = [dist.new_group(ranks) for ranks in ([0], [n - 1, 0], list(range(n)))]
     first = halves[1]
     if rank in (0, n - 1):
