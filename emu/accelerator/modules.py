@@ -48,6 +48,8 @@ def install() -> None:
     for name in _BETWEEN_DEVICES:
         refusal = functools.partial(_refuse_between, name)
         replace(torch._C, name, refusal, "DataParallel calls functions of CUDA builds")
+    reason = "libraries of kernels ask for the stream"
+    replace(torch._C, "_cuda_getCurrentRawStream", _raw_stream, reason)
     # Asked before a compiled function is, or is not, made a CUDA graph.
     replace(torch._C, "_cuda_cudaCachingAllocator_is_enabled", lambda: True, "CUDA builds have it")
     for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
@@ -99,6 +101,11 @@ def _refuse_between(name: str, *_: object, **__: object) -> NoReturn:
     raise NotEmulatedError(
         f"torch._C.{name} is not emulated: DataParallel is made of such functions"
     )
+
+
+def _raw_stream(device_index: int) -> int:
+    """Return the handle of the current stream of a CUDA device."""
+    return int(torch.cuda.current_stream(device_index).cuda_stream)
 
 
 def _missing(name: str) -> NoReturn:

@@ -65,6 +65,8 @@ def device_modules():
         assert isinstance(torch.Event(device=kind), torch.Event)
         module.current_stream().wait_stream(stream)
         end.record()
+        with stream:
+            assert torch._C._cuda_getCurrentRawStream(0) == (kind == "cuda") * stream.cuda_stream
         assert begin.elapsed_time(end) >= 0.0
         refused(lambda m=module: m.Event().elapsed_time(m.Event()), ValueError, "enable_timing")
         before = module.memory_allocated()

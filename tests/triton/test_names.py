@@ -58,7 +58,7 @@ HERE = {
     "tools.ragged_tma": "create_ragged_descriptor",
     "tools.tensor_descriptor": "TensorDescriptor",
     "testing": "Benchmark Mark assert_close do_bench do_bench_cudagraph do_bench_proton get_dram_gbps "
-    "get_max_simd_tflops get_max_tensorcore_tflops perf_report",
+    "get_max_simd_tflops get_max_tensorcore_tflops nvsmi perf_report",
     "profiler": "activate deactivate finalize scope start",
     "_utils": "canonicalize_dtype find_paths_if get_iterable_path is_power_of_two validate_block_shape",
     "_internal_testing": "is_cuda is_hip is_interpreter",

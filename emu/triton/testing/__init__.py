@@ -8,6 +8,7 @@ from emu.triton.testing.limits import (
     get_dram_gbps,
     get_max_simd_tflops,
     get_max_tensorcore_tflops,
+    nvsmi,
 )
 from emu.triton.testing.report import Benchmark, Mark, perf_report
 
@@ -22,6 +23,7 @@ __all__ = [
     "get_dram_gbps",
     "get_max_simd_tflops",
     "get_max_tensorcore_tflops",
+    "nvsmi",
     "perf_report",
 ]
 

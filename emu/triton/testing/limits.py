@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
+
+from emu.kernels.core.messages import shown
 
 _COPIED_BYTES = 1 << 28
 _MATRIX = 1024
@@ -60,3 +62,30 @@ def get_max_tensorcore_tflops(
 ) -> float:
     """Return the same as :func:`get_max_simd_tflops`: the host has one kind of cores."""
     return get_max_simd_tflops(dtype, clock_rate, device)
+
+
+_CLOCKS = {
+    f"clocks.{when}.{part}": mhz
+    for when in ("max", "current")
+    for part, mhz in (("sm", 1410), ("graphics", 1410), ("mem", 1215), ("memory", 1215))
+}
+
+
+def nvsmi(attrs: Sequence[str]) -> list[int]:
+    """Return what ``nvidia-smi`` says of a GPU: the clocks of an A100, the device that is emulated by default.
+
+    Args:
+        attrs: Names of properties as ``nvidia-smi --query-gpu`` takes them.
+
+    Returns:
+        A number for each, in MHz.
+
+    Raises:
+        ValueError: One is no clock, and has no number here.
+    """
+    for name in attrs:
+        if name not in _CLOCKS:
+            raise ValueError(
+                f"attrs must be of {', '.join(map(repr, _CLOCKS))}, but got {shown(name)}"
+            )
+    return [_CLOCKS[name] for name in attrs]

@@ -34,8 +34,10 @@ def main() -> int:
         return 0
     if options.source is None:
         parser.error("--source CHECKOUT is needed")
-    root = options.source.resolve()
-    environment = suite.environment(HERE, *(root / folder for folder in library.folders))
+    source = options.source.resolve()
+    root = HERE / "kernels" if library.are_ours else source
+    environment = suite.environment(HERE, *(source / folder for folder in library.folders))
+    environment["CONFORMANCE_SOURCE"] = str(source)
     environment |= library.environment
     environment["CONFORMANCE_LIBRARY"] = options.name
     environment["OMP_NUM_THREADS"] = "1"  # --jobs uses the other cores
@@ -44,7 +46,7 @@ def main() -> int:
     select = ("-k", options.select) if options.select else ()
     how = suite.Suite(
         root=root,
-        folder=root,
+        folder=source,  # where libraries may leave files
         environment=environment,
         command=(sys.executable, "-m", "emu", "pytest"),
         arguments=("-p", "library_plugin", *library.arguments, *select),

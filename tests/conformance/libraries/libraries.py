@@ -12,6 +12,7 @@ class Library:
 
     Attributes:
         files: Patterns of its test files, from the root of a checkout.
+        are_ours: Whether these are files of the folder ``kernels`` here, which compare its kernels with torch.
         folders: Folders that its packages are imported from.
         needs: Packages that it or its tests import, beside torch and Triton.
         environment: Of the processes.
@@ -22,6 +23,7 @@ class Library:
     """
 
     files: tuple[str, ...]
+    are_ours: bool = False
     folders: tuple[str, ...] = (".",)
     needs: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -38,6 +40,10 @@ _NO_NETWORK = (
 )
 
 LIBRARIES: dict[str, Library] = {
+    "bitsandbytes": Library(
+        files=("test_bitsandbytes.py",),
+        are_ours=True,  # its own are of its kernels in CUDA C++
+    ),
     "liger": Library(
         files=(
             "test/transformers/test_*.py",
@@ -69,6 +75,8 @@ LIBRARIES: dict[str, Library] = {
         files=("test/test_*.py",),
         needs=("expecttest", "filecheck", "rich"),
         environment={"HELION_AUTOTUNE_EFFORT": "none"},
+        # Its processes, which it spawns itself, are no PEs: each test would wait for its time-out.
+        left_out=frozenset({"test_distributed.py"}),
     ),
     "mamba": Library(
         files=("tests/ops/triton/test_*.py", "tests/ops/test_*.py", "tests/modules/test_*.py"),
@@ -91,17 +99,13 @@ LIBRARIES: dict[str, Library] = {
         needs=("expecttest", "parameterized", "transformers"),
     ),
     "unsloth": Library(
-        files=("unsloth/kernels/moe/tests/test_grouped_gemm.py",),
-        needs=("transformers", "einops"),
+        files=("test_unsloth.py",),
+        needs=("transformers<5", "unsloth_zoo"),
+        environment={"UNSLOTH_IS_PRESENT": "1", "UNSLOTH_ZOO_DISABLE_GPU_INIT": "1"},
+        are_ours=True,  # its own train whole models
     ),
     "xformers": Library(
-        files=(
-            "tests/test_rmsnorm.py",
-            "tests/test_indexing.py",
-            "tests/test_rope_padded.py",
-            "tests/test_tiled_matmul.py",
-            "tests/test_fmha_merge_attentions.py",
-        ),
-        needs=("scipy",),
+        files=("test_xformers.py",),
+        are_ours=True,  # its own import a library of CUDA kernels
     ),
 }
