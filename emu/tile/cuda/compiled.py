@@ -311,7 +311,14 @@ def _changed(b: ir.IRBuilder, kind: str, dtype: DType, old: Register, value: Reg
     if kind == "add":
         total = b.fadd(old, value)
         return total if dtype.bits >= 32 else floats.rounded(b, dtype.name, total)
-    return floats.extreme_number(b, "<" if kind == "min" else ">", old, value)
+    # By the order of the bits: a NaN is beyond the infinity of its sign (see the CPU's atomics).
+    keys = []
+    for register_ in (old, value):
+        bits = to_bits(b, dtype, register_)
+        sign = b.ashr(bits, ir.Constant(bits.type, bits.type.width - 1))
+        keys.append(b.xor(bits, b.lshr(sign, ir.Constant(bits.type, 1))))
+    wins = b.icmp_signed("<" if kind == "min" else ">", keys[1], keys[0])
+    return b.select(wins, value, old)
 
 
 def _update_loop(

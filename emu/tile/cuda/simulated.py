@@ -284,10 +284,30 @@ def _store(dtype: DType) -> Callable[[Scalar, Scalar], None]:
     return lambda address, value: raw(int(address), convert(value))
 
 
+def _extreme(kind: str, dtype: DType) -> DeviceFunction:
+    """Return what chooses a float by the order of the bits, in which a NaN is beyond the infinity of its sign."""
+    width = dtype.numpy.itemsize
+
+    def key(value: Scalar) -> int:
+        bits = int(np.asarray(value, dtype.numpy).view(f"i{width}"))
+        return bits ^ (((1 << (8 * width - 1)) - 1) if bits < 0 else 0)
+
+    def choose(old: Scalar, value: Scalar) -> Scalar:
+        wins = key(value) > key(old) if kind == "max" else key(value) < key(old)
+        return value if wins else old
+
+    return choose
+
+
 def _atomic(kind: str, dtype: DType) -> DeviceFunction:
     load, store = _load(dtype), _store(dtype)
     held = register(dtype)
-    change = _float(kind, held) if dtype.is_float else _integer(kind, held)
+    if not dtype.is_float:
+        change = _integer(kind, held)
+    elif kind in ("min", "max"):
+        change = _extreme(kind, dtype)
+    else:
+        change = _float(kind, held)
 
     def update(address: Scalar, value: Scalar) -> Scalar:
         with _lock:

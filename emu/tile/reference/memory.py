@@ -98,11 +98,26 @@ def atomic_rmw(
         address = np.asarray([pointer[where]])
         old = read(address, value.dtype)
         new = np.asarray([value[where]])
-        if combining is not None:
+        if kind in (Rmw.MIN, Rmw.MAX) and new.dtype.kind == "f":
+            new = _extreme(kind, old, new)
+        elif combining is not None:
             new = ELEMENTWISE[combining.code](combining, old, new)
         write(address, new)
         result[where] = old[0]
     return result
+
+
+def _extreme(kind: Rmw, old: Array, new: Array) -> Array:
+    """Return the smaller or larger float by the order of their bits: a NaN is beyond the infinity of its sign.
+
+    Devices compare them so, by atomic operations of integers.
+    """
+    keys = []
+    for values in (old, new):
+        bits = values.view(f"i{values.dtype.itemsize}")
+        keys.append(bits ^ ((bits >> (8 * bits.itemsize - 1)) & np.iinfo(bits.dtype).max))
+    wins = keys[1] > keys[0] if kind is Rmw.MAX else keys[1] < keys[0]
+    return np.where(wins, new, old)
 
 
 def atomic_cas(operation: Operation, pointer: Array, expected: Array, new: Array) -> Array:

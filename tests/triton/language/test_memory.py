@@ -193,6 +193,32 @@ def test_atomics_give_what_was_there(kind: str, name: str) -> None:
     np.testing.assert_array_equal(x, np.where(keep, ATOMICS[kind](before, by), before))
 
 
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize("name", ["fp32", "fp64"])
+def test_extremes_of_floats_go_by_their_bits(name: str, private: bool, native: bool) -> None:
+    dtype: Any = np.dtype(DTYPES[name]).type
+    order = np.array([-np.inf, -2, -0.0, 0.0, 1, np.inf, np.nan], dtype)
+    order = np.concatenate([[np.copysign(dtype(np.nan), -1)], order]).astype(dtype)
+    old, new = (part.ravel() for part in np.meshgrid(order, order))
+    places = np.arange(64)
+    rank = {value.tobytes(): at for at, value in enumerate(order)}
+
+    def work(kind: str, p: Any, v: Any) -> Any:
+        return getattr(tl, f"atomic_{kind}")(p + tl.arange(0, 64), v)
+
+    for kind, choose in (("max", max), ("min", min)):
+        x = old.copy()
+        # With several programs the updates are made by a loop that swaps, with one in private memory.
+        grid = (1,) if private else (2,)
+        evaluate(
+            lambda p, v, kind=kind: work(kind, p, v), Pointer(x), new, grid=grid, native=native
+        )
+        for at in places:
+            wanted = choose(old[at : at + 1], new[at : at + 1], key=lambda v: rank[v.tobytes()])
+            assert x[at].tobytes() == wanted[0].tobytes(), (kind, old[at], new[at], x[at])
+
+
 def test_atomics_of_one_address_add_up() -> None:
     x = np.zeros(1, np.float32)
     evaluate(lambda p: tl.atomic_add(p + tl.arange(0, 32) * 0, 1.0), Pointer(x), grid=(3, 2))

@@ -109,10 +109,28 @@ def _update_alone(
     old = memory.load_one(builder, element, address, None, None)
     new = value
     if kind is not Rmw.EXCHANGE:
-        operands = [old, value]
-        new = elementwise.emit(builder, _COMBINE[kind], {}, [element, element], element, operands)
+        new = _combined(builder, kind, element, old, value)
     memory.store_one(builder, element, address, new, None)
     return old
+
+
+def _combined(
+    builder: ir.IRBuilder, kind: Rmw, element: ScalarType, old: Register, value: Register
+) -> Register:
+    """Return what an update stores."""
+    if kind not in (Rmw.MIN, Rmw.MAX) or not (isinstance(element, DType) and element.is_float):
+        operands = [old, value]
+        return elementwise.emit(builder, _COMBINE[kind], {}, [element, element], element, operands)
+    # By the order of the bits, as devices do it with atomic operations of integers: a NaN is beyond the
+    # infinity of its sign, so that a largest element that is NaN arrives.
+    keys = []
+    for register in (old, value):
+        bits = to_integer(builder, element, register)
+        sign = builder.ashr(bits, ir.Constant(bits.type, 8 * element.bytes - 1))
+        mask = builder.lshr(sign, ir.Constant(bits.type, 1))
+        keys.append(builder.xor(bits, mask))
+    wins = builder.icmp_signed(">" if kind is Rmw.MAX else "<", keys[1], keys[0])
+    return builder.select(wins, value, old)
 
 
 def _bits(element: ScalarType) -> IrType:
@@ -171,7 +189,7 @@ def _loop(
     builder.position_at_end(again)
     seen = builder.phi(type_)
     old = _from_bits(builder, element, seen)
-    new = elementwise.emit(builder, _COMBINE[kind], {}, [element, element], element, [old, value])
+    new = _combined(builder, kind, element, old, value)
     pair = builder.cmpxchg(pointer, seen, to_integer(builder, element, new), _ORDER, _ORDER)
     found = builder.extract_value(pair, 0)
     seen.add_incoming(first, before)
