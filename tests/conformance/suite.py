@@ -1,6 +1,7 @@
 """Running other people's pytest suites on emu: in processes that may crash or hang, with a record of each test.
 
-Each file runs in ``--jobs`` processes among which its tests are dealt out. A test that kills its process is counted as
+Each file runs in ``--jobs`` processes among which its tests are dealt out; with ``--together`` all files do at once, which
+spares what each process imports. A test that kills its process is counted as
 a crash, one that takes longer than ``--timeout`` as a hang, and the others of its process are run again without it.
 """
 
@@ -15,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +37,7 @@ class Suite:
         environment: Of the processes.
         command: What starts pytest.
         arguments: Arguments of pytest beside those of every suite.
-        options: Of the command line: ``sample``, ``timeout``, ``jobs``.
+        options: Of the command line: ``sample``, ``timeout``, ``jobs``, ``together``.
     """
 
     root: Path
@@ -67,6 +68,9 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
         "--sample", type=int, default=1, metavar="N", help="one in N tests of a function"
     )
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
+    parser.add_argument(
+        "--together", action="store_true", help="one process for all files, not one for each"
+    )
     parser.add_argument("--timeout", type=int, default=180, help="seconds of a test (default: 180)")
     parser.add_argument("--out", type=Path, help="write the outcomes, as JSON")
     parser.add_argument("--before", type=Path, help="compare with what --out wrote before")
@@ -83,10 +87,16 @@ def environment(*folders: Path) -> dict[str, str]:
 def run(files: Iterable[Path], suite: Suite) -> dict[str, Verdict]:
     """Run files; print a line for each; return what became of each test, by its name."""
     verdicts: dict[str, Verdict] = {}
-    for file in files:
+    groups = [tuple(files)] if suite.options.together else [(file,) for file in files]
+    for group in filter(None, groups):
         start = time.monotonic()
-        found = _run_file(file, suite)
-        _print_file(str(file.relative_to(suite.root)), found, time.monotonic() - start)
+        found = _run_files(group, suite)
+        seconds = time.monotonic() - start
+        if len(group) == 1:
+            _print_file(str(group[0].relative_to(suite.root)), found, seconds)
+        for name in sorted({test.partition("::")[0] for test in found} if group[1:] else ()):
+            of_file = {t: v for t, v in found.items() if t.partition("::")[0] == name}
+            _print_file(name, of_file, sum(verdict.seconds for verdict in of_file.values()))
         verdicts |= found
     return verdicts
 
@@ -128,14 +138,14 @@ def kind_of(why: str) -> str:
     return re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?(e[-+]?\d+)?", "#", why)[:110]
 
 
-def _run_file(file: Path, suite: Suite) -> dict[str, Verdict]:
+def _run_files(files: Sequence[Path], suite: Suite) -> dict[str, Verdict]:
     jobs = suite.options.jobs
     with ThreadPoolExecutor(jobs) as pool:
-        parts = pool.map(lambda part: _run_part(file, part, suite), range(jobs))
+        parts = pool.map(lambda part: _run_part(files, part, suite), range(jobs))
     return {test: verdict for part in parts for test, verdict in part.items()}
 
 
-def _run_part(file: Path, part: int, suite: Suite) -> dict[str, Verdict]:
+def _run_part(files: Sequence[Path], part: int, suite: Suite) -> dict[str, Verdict]:
     """Run the tests of one process; start anew behind one that killed it."""
     found: dict[str, Verdict] = {}
     while True:
@@ -149,12 +159,12 @@ def _run_part(file: Path, part: int, suite: Suite) -> dict[str, Verdict]:
                 "CONFORMANCE_DONE": str(done),
                 "CONFORMANCE_PART": f"{part}/{suite.options.jobs}/{suite.options.sample}",
             }
-            ended, said = _pytest(file, {**suite.environment, **told}, suite)
+            ended, said = _pytest(files, {**suite.environment, **told}, suite)
             running = _read(record, found)
         if ended:
             return found
         if running is None and len(found) == before:
-            found[f"{file.name}::(collection)"] = Verdict("failed", 0.0, said)
+            found[f"{files[0].name}::(collection)"] = Verdict("failed", 0.0, said)
             return found
         if running is None:  # the last test said itself how it ended
             continue
@@ -163,15 +173,15 @@ def _run_part(file: Path, part: int, suite: Suite) -> dict[str, Verdict]:
         found[running] = Verdict("hang" if hung else "crash", seconds, said)
 
 
-def _pytest(file: Path, environment: dict[str, str], suite: Suite) -> tuple[bool, str]:
+def _pytest(files: Sequence[Path], environment: dict[str, str], suite: Suite) -> tuple[bool, str]:
     """Run pytest; return whether it came to its end, and the last line that it printed."""
     settings = ["-q", "--tb", "line", "-W", "ignore", "-p", "record"]
-    settings += ["-p", "no:cacheprovider", "-p", "no:xdist"]
+    settings += ["-p", "no:cacheprovider", "-p", "no:xdist", "--continue-on-collection-errors"]
     settings += ["--rootdir", str(suite.root), "--confcutdir", str(suite.root)]
     settings += ["-c", str(HERE / "pytest.ini")]
     settings += ["--timeout", str(suite.options.timeout), "--timeout-method", "thread"]
     done = subprocess.run(
-        [*suite.command, *settings, *suite.arguments, str(file)],
+        [*suite.command, *settings, *suite.arguments, *map(str, files)],
         env=environment,
         cwd=suite.folder,
         stdout=subprocess.PIPE,

@@ -192,6 +192,19 @@ def test_functions_without_source_are_refused():
         JITCallable(lambda x: x).src  # noqa: B018
 
 
+def test_a_source_that_a_patched_linecache_gives_is_read(monkeypatch):
+    text = "def f(x):\n    return x + 1\n"
+    plain = linecache.getlines
+
+    def getlines(name, module_globals=None):
+        return text.splitlines(True) if name == "<f of 2>" else plain(name, module_globals)
+
+    monkeypatch.setattr(linecache, "getlines", getlines)
+    space = {}
+    exec(compile(text, "<f of 2>", "exec"), space)  # noqa: S102 - as xformers makes kernels
+    assert JITCallable(space["f"]).src == text
+
+
 def test_constexpr_functions_run_as_they_are():
     @constexpr_function
     def area(shape, scale=1):

@@ -101,11 +101,21 @@ LIBRARIES: dict[str, Library] = {
     "unsloth": Library(
         files=("test_unsloth.py",),
         needs=("transformers<5", "unsloth_zoo"),
-        environment={"UNSLOTH_IS_PRESENT": "1", "UNSLOTH_ZOO_DISABLE_GPU_INIT": "1"},
+        environment={"UNSLOTH_IS_PRESENT": "1"},
         are_ours=True,  # its own train whole models
     ),
     "xformers": Library(
         files=("test_xformers.py",),
-        are_ours=True,  # its own import a library of CUDA kernels
+        are_ours=True,  # its own import mslk
+    ),
+    "xformers-own": Library(
+        files=(
+            "tests/test_indexing.py",
+            "tests/test_rmsnorm.py",
+            "tests/test_rope_padded.py",
+            "tests/test_tiled_matmul.py",
+        ),
+        needs=("scipy",),  # and a checkout of MSLK, whose attention xformers imports
+        environment={"MSLK_PYTHON_ONLY": "1"},
     ),
 }
