@@ -36,7 +36,7 @@ class Suite:
         environment: Of the processes.
         command: What starts pytest.
         arguments: Arguments of pytest beside those of every suite.
-        options: Of the command line: ``sample``, ``timeout``, ``jobs``.
+        options: Of the command line: ``sample``, ``functions``, ``timeout``, ``jobs``.
     """
 
     root: Path
@@ -65,6 +65,9 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--only", default="", metavar="TEXT", help="files whose names hold TEXT")
     parser.add_argument(
         "--sample", type=int, default=1, metavar="N", help="one in N tests of a function"
+    )
+    parser.add_argument(
+        "--functions", type=int, default=1, metavar="N", help="one in N functions of a file"
     )
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument("--timeout", type=int, default=180, help="seconds of a test (default: 180)")
@@ -148,6 +151,7 @@ def _run_part(file: Path, part: int, suite: Suite) -> dict[str, Verdict]:
                 "CONFORMANCE_RECORD": str(record),
                 "CONFORMANCE_DONE": str(done),
                 "CONFORMANCE_PART": f"{part}/{suite.options.jobs}/{suite.options.sample}",
+                "CONFORMANCE_FUNCTIONS": str(suite.options.functions),
             }
             ended, said = _pytest(file, {**suite.environment, **told}, suite)
             running = _read(record, found)
