@@ -15,6 +15,7 @@ import torch
 
 from emu.accelerator.annotations import DeviceLike, Namespace
 from emu.accelerator.usage import USAGE, Usage
+from emu.kernels.core.environment import device_model
 
 IndexOf = Callable[[str, DeviceLike | None], int]
 
@@ -72,7 +73,7 @@ def make_functions(kind: str, index_of: IndexOf) -> Namespace:
         "memory_summary": lambda device=None, abbreviated=False: _summary(
             f"{kind}:{index_of(kind, device)}", usage(device)
         ),
-        "mem_get_info": lambda device=None: _free_and_total(index_of(kind, device)),
+        "mem_get_info": lambda device=None: _free_and_total(usage(device), kind),
         "set_per_process_memory_fraction": set_fraction,
         "get_per_process_memory_fraction": lambda device=None: 1.0,
         "get_allocator_backend": lambda: "native",
@@ -81,13 +82,19 @@ def make_functions(kind: str, index_of: IndexOf) -> Namespace:
     }
 
 
-def total_memory() -> int:
-    """Return the bytes of the host's memory."""
+def total_memory(kind: str) -> int:
+    """Return the bytes of a device's memory: of the model that CUDA devices answer as, else of the host's."""
+    model = device_model() if kind == "cuda" else None
+    if model is not None:
+        return model.memory_mib << 20
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def _free_and_total(_: int) -> tuple[int, int]:
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), total_memory()
+def _free_and_total(usage: Usage, kind: str) -> tuple[int, int]:
+    """Return what the host has free, but no more than the device would have, and all bytes of the device."""
+    total = total_memory(kind)
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(free, max(total - usage.now_bytes, 0)), total
 
 
 def _stats(usage: Usage) -> OrderedDict[str, int]:

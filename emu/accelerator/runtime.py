@@ -11,7 +11,7 @@ import itertools
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NoReturn, Self
 
 import torch
@@ -30,7 +30,7 @@ from emu.accelerator.events import HostEvent
 from emu.accelerator.generator import DefaultGenerators
 from emu.accelerator.legacy_types import make_types
 from emu.accelerator.state import refuse_in_capture, state
-from emu.kernels.core.environment import cuda_capability
+from emu.kernels.core.environment import cuda_capability, device_model
 
 CAPABILITY = (8, 0)
 """What NPUs say to scripts that ask them for a compute capability."""
@@ -323,13 +323,13 @@ def _refusal(name: str, why: str) -> Callable[..., NoReturn]:
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """Result of ``get_device_properties``, with the sizes of a device of capability 8.0."""
+    """Result of ``get_device_properties``; without a model with the sizes of a device of capability 8.0."""
 
     name: str
-    major: int = 8
-    minor: int = 0
-    total_memory: int = field(default_factory=total_memory)
-    multi_processor_count: int = field(default_factory=lambda: os.cpu_count() or 1)
+    major: int
+    minor: int
+    total_memory: int
+    multi_processor_count: int
     warp_size: int = WARP_SIZE
     max_threads_per_block: int = 1024
     max_threads_per_multi_processor: int = 2048
@@ -338,6 +338,9 @@ class DeviceProperties:
     shared_memory_per_block_optin: int = 163 << 10
     shared_memory_per_multiprocessor: int = 164 << 10
     L2_cache_size: int = 40 << 20
+    clock_rate: int = 1_410_000
+    memory_clock_rate: int = 1_593_000
+    memory_bus_width: int = 5120
     is_integrated: int = 0
     is_multi_gpu_board: int = 0
     gcnArchName: str = ""
@@ -349,10 +352,28 @@ def _facts(kind: str) -> Namespace:
         return index_of(kind, device if isinstance(device, int | str | torch.device) else None)
 
     def get_device_name(device: DeviceLike | None = None) -> str:
-        return f"emu {kind}:{index(device)}"
+        number = index(device)
+        model = device_model() if kind == "cuda" else None
+        return f"emu {kind}:{number}" if model is None else model.name
 
     def get_device_properties(device: DeviceLike | None = None) -> DeviceProperties:
-        return DeviceProperties(get_device_name(device), *capability())
+        name, memory = get_device_name(device), total_memory(kind)
+        model = device_model() if kind == "cuda" else None
+        if model is None:
+            return DeviceProperties(name, *capability(), memory, os.cpu_count() or 1)
+        return DeviceProperties(
+            name,
+            *capability(),
+            memory,
+            model.multiprocessors,
+            max_threads_per_multi_processor=model.threads,
+            shared_memory_per_block_optin=model.block_shared_kib << 10,
+            shared_memory_per_multiprocessor=model.shared_kib << 10,
+            L2_cache_size=model.l2_mib << 20,
+            clock_rate=model.core_mhz * 1000,
+            memory_clock_rate=model.memory_mhz * 1000,
+            memory_bus_width=model.memory_bus,
+        )
 
     def capability() -> tuple[int, int]:
         return cuda_capability() if kind == "cuda" else CAPABILITY

@@ -7,7 +7,6 @@ imports what it needs. This module and those it calls for printing are the only 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emu.commands import option_types
+from emu.commands.run_arguments import add_run, cores
 from emu.commands.sdy.cost_arguments import add_cost
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_run(commands)
+    add_run(commands, _run)
     commands.add_parser(
         "pytest", help="run pytest with emulated devices (emu pytest --help)", add_help=False
     )
@@ -110,110 +110,6 @@ def version() -> str:
         return installed("tile-emu")
     except PackageNotFoundError:
         return "(not installed)"
-
-
-def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    run = commands.add_parser(
-        "run",
-        help="run a Python script or module on several PEs",
-        usage="emu run [options] (SCRIPT | -m MODULE | -) [ARGUMENT ...]",
-        description="Every PE runs the script as __main__; emu.world() says which PE it is.",
-    )
-    run.add_argument(
-        "-n",
-        dest="n_pes",
-        type=option_types.count,
-        metavar="N",
-        help=f"number of PEs (default: the number of cores, here {_cores()}; 1 for a script that "
-        "imports nothing with a World)",
-    )
-    run.add_argument(
-        "--timeout",
-        type=option_types.seconds,
-        default=60.0,
-        metavar="S",
-        help="seconds without progress after which waiting PEs are reported as deadlocked "
-        "(default: %(default)g)",
-    )
-    _add_surroundings(run)
-    _add_checks(run)
-    run.add_argument(
-        "-m",
-        dest="module",
-        nargs=argparse.REMAINDER,
-        metavar="MODULE ...",
-        help="run a module, as python -m does, instead of a file",
-    )
-    run.add_argument("script", nargs="?", help="the Python file; -: standard input")
-    run.add_argument(
-        "arguments", nargs=argparse.REMAINDER, help="what the script gets as sys.argv[1:]"
-    )
-    run.set_defaults(command=_run, fail=run.error)
-
-
-def _add_surroundings(run: argparse.ArgumentParser) -> None:
-    """Add the options for what PEs see: each other's links, devices, and the terminal."""
-    run.add_argument(
-        "--no-prefix",
-        dest="prefix",
-        action="store_false",
-        help="do not put the PE's number before each line it prints",
-    )
-    run.add_argument(
-        "--link",
-        type=option_types.link,
-        metavar="BANDWIDTH[,LATENCY]",
-        help="emulate a link between each two PEs, as in 25GB/s,2us (default: as fast as memory is)",
-    )
-    run.add_argument(
-        "--devices",
-        type=option_types.count,
-        metavar="D",
-        help="number of emulated npu and cuda devices that a PE sees "
-        "(default: EMU_DEVICES, or as many as there are PEs)",
-    )
-    run.add_argument(
-        "--stdin",
-        type=option_types.stdin,
-        default=0,
-        metavar="PE|all|none",
-        help="which PE gets standard input; all: each gets a copy (default: %(default)s)",
-    )
-
-
-def _add_checks(run: argparse.ArgumentParser) -> None:
-    """Add the options that look into a program while it runs."""
-    run.add_argument(
-        "--interpret",
-        action="store_true",
-        help="execute the kernels of Triton as Python, statement by statement, so that breakpoint() and print "
-        "work in them",
-    )
-    run.add_argument(
-        "--program",
-        metavar="X[,Y[,Z]]",
-        help="with --interpret: run this one program of each grid alone",
-    )
-    run.add_argument(
-        "--check",
-        type=option_types.check,
-        metavar="CHECK",
-        help="bounds: stop at the first address of a Triton kernel that is outside of its tensor's memory; "
-        "bounds:all: leave such lanes out, and report all of them; uninit: stop where a kernel uses what it has read of "
-        "device memory that was never written; several with commas between them (default: EMU_CHECK)",
-    )
-    run.add_argument(
-        "--autotune",
-        type=option_types.autotune,
-        metavar="HOW",
-        help="which configuration an autotuned Triton kernel takes: full measures all in each process, cached measures "
-        "them once and keeps the times on disk, first takes the first that compiles (default: EMU_AUTOTUNE, or full)",
-    )
-    run.add_argument(
-        "--poison",
-        action="store_true",
-        help="fill new symmetric memory, and torch.empty on emulated devices, with NaN, or 0xA5 in every byte",
-    )
 
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -399,6 +295,7 @@ def _run(options: argparse.Namespace) -> int:
             prefix_output=options.prefix,
             link=options.link,
             devices=devices,
+            device_model=options.device_model,
             stdin=options.stdin,
             interpret=options.interpret,
             program=options.program,
@@ -434,15 +331,11 @@ def _pes_and_devices(options: argparse.Namespace) -> tuple[int, int | None]:
     from emu.commands.run import can_use_world, device_count
 
     if options.module or options.script == "-" or can_use_world(options.script):
-        return _cores(), options.devices
+        return cores(), options.devices
     # As many devices as it would have had on several PEs: a single process may use them all.
-    devices = device_count(options.devices, _cores())
+    devices = device_count(options.devices, cores())
     _complain(f"{options.script} uses no World, so it runs on one PE; -n N runs it on N")
     return 1, devices
-
-
-def _cores() -> int:
-    return os.cpu_count() or 1
 
 
 def _announce_compiling() -> None:

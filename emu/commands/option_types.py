@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from emu.kernels.core import device_models
+
 if TYPE_CHECKING:
     from emu.comm.link_model import Link
 
@@ -38,6 +40,15 @@ def autotune(text: str) -> str:
     if text not in ("full", "cached", "first"):
         raise argparse.ArgumentTypeError(f"must be full, cached or first, but got {text!r}")
     return text
+
+
+def device_model(text: str) -> str:
+    """Return the model of a GPU, as ``EMU_DEVICE_MODEL`` says it."""
+    try:
+        device_models.find(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text.lower()
 
 
 def stdin(text: str) -> int | str:

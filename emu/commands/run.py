@@ -36,6 +36,8 @@ class RunOptions:
         link: Emulated link between each two PEs. Default: none.
         devices: Number of emulated devices of each kind that a PE sees, at least 1. Default: the
             environment's ``EMU_DEVICES``, or as many as there are PEs.
+        device_model: Model of GPU that emulated CUDA devices answer as, as ``EMU_DEVICE_MODEL`` names it. Default:
+            the environment's.
         stdin: Number of the PE that gets standard input, ``"all"`` or ``"none"``.
         interpret: Whether Python executes the kernels of Triton, statement by statement.
         program: With ``interpret``: number of the one program of each grid that runs, as in ``"3,0"``.
@@ -51,6 +53,7 @@ class RunOptions:
     prefix_output: bool = True
     link: Link | None = None
     devices: int | None = None
+    device_model: str | None = None
     stdin: int | str = 0
     interpret: bool = False
     program: str | None = None
@@ -210,6 +213,7 @@ class Program:
 def _run(program: Program, options: RunOptions, imports_torch: bool) -> None:
     variables = torchrun_environment(options.n_pes, device_count(options.devices, options.n_pes))
     variables |= _interpreting(options)
+    variables |= _device_model(options)
     if options.check is not None:
         variables["EMU_CHECK"] = options.check
     if options.autotune is not None:
@@ -229,6 +233,26 @@ def _run(program: Program, options: RunOptions, imports_torch: bool) -> None:
         poison=options.poison,
         preload=("torch",) if imports_torch else (),  # a second, once rather than on every PE
     )
+
+
+def _device_model(options: RunOptions) -> dict[str, str]:
+    """Return the environment variable that names the GPU that devices answer as, if the options do.
+
+    Raises:
+        ArgumentError: They, or the environment, name none that is known.
+    """
+    from emu.comm.errors import ArgumentError
+    from emu.kernels.core import device_models
+
+    name = options.device_model
+    try:
+        if name is None:
+            environment.device_model()
+            return {}
+        device_models.find(name)
+    except ValueError as error:
+        raise ArgumentError(str(error) if name is None else f"device_model {error}") from None
+    return {"EMU_DEVICE_MODEL": name}
 
 
 def _interpreting(options: RunOptions) -> dict[str, str]:

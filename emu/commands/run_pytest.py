@@ -18,14 +18,15 @@ def pytest_arguments(options: argparse.Namespace) -> list[str] | None:
     words = options.module or [options.script, *options.arguments]
     if words[0] != "pytest" or (options.n_pes or 1) != 1 or Path("pytest").exists():
         return None
-    names = ("devices", "check", "autotune", "timeout")
+    names = ("devices", "device_model", "check", "autotune", "timeout")
     given = {name: getattr(options, name) for name in names}
     if options.poison:
         environment.pass_on({"EMU_POISON": "1"})
     if options.interpret:
         program = options.program or ""
         environment.pass_on({"TRITON_INTERPRET": "1", "EMU_INTERPRET_PROGRAM": program})
-    return [*(f"--emu-{n}={v}" for n, v in given.items() if v is not None), *words[1:]]
+    ours = [f"--emu-{name.replace('_', '-')}={v}" for name, v in given.items() if v is not None]
+    return [*ours, *words[1:]]
 
 
 def run_pytest(arguments: Sequence[str]) -> int:

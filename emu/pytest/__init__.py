@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _HELP = {
     "--emu": "run tests on emulated devices: triton, torch_npu, pypto and torch's cuda and npu are there",
     "--emu-devices": "number of emulated devices (default: EMU_DEVICES, or 1; on several PEs as many as there are)",
+    "--emu-device-model": "GPU that cuda devices answer as, such as a100 or h100 (default: EMU_DEVICE_MODEL, or none of them)",
     "--emu-check": "what Triton kernels check as they run: bounds, bounds:all, uninit, several with commas between "
     "them (default: EMU_CHECK)",
     "--emu-autotune": "which configuration an autotuned Triton kernel takes: first (that compiles), cached (the fastest; "
@@ -37,12 +38,13 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: Any) -> None:
     group = parser.getgroup("emu", "emulated accelerators")
     group.addoption("--emu", action="store_true", default=None, help=_HELP["--emu"])
     group.addoption("--emu-devices", metavar="N", help=_HELP["--emu-devices"])
+    group.addoption("--emu-device-model", metavar="GPU", help=_HELP["--emu-device-model"])
     group.addoption("--emu-check", metavar="CHECK", help=_HELP["--emu-check"])
     group.addoption("--emu-autotune", metavar="HOW", help=_HELP["--emu-autotune"])
     group.addoption("--emu-timeout", metavar="S", help=_HELP["--emu-timeout"])
     parser.addini("emu", "as --emu", type="bool", default=False)
-    for name in ("devices", "check", "autotune", "timeout"):
-        parser.addini(f"emu_{name}", f"as --emu-{name}", default=None)
+    for name in ("devices", "device-model", "check", "autotune", "timeout"):
+        parser.addini(f"emu_{name.replace('-', '_')}", f"as --emu-{name}", default=None)
 
 
 def _leave_unrewritten(pluginmanager: Any) -> None:

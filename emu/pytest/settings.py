@@ -27,6 +27,7 @@ class Settings:
     Attributes:
         is_on: Whether tests have emulated devices.
         devices: Number of emulated devices. None: the environment's, or 1, and on PEs as many as there are.
+        device_model: GPU that CUDA devices answer as. None: what the environment says.
         check: What Triton kernels check. None: what the environment says.
         autotune: Which configurations autotuned kernels take. None: what the environment says, or "first".
         timeout: Seconds without progress after which PEs are deadlocked.
@@ -34,6 +35,7 @@ class Settings:
 
     is_on: bool
     devices: int | None
+    device_model: str | None
     check: str | None
     autotune: str | None
     timeout: float
@@ -54,6 +56,7 @@ def begin(config: pytest.Config) -> Settings:
     settings = Settings(
         is_on=bool(given.emu) or bool(config.getini("emu")) or _PLUGIN in (given.plugins or ()),
         devices=_read(config, "devices", option_types.count),
+        device_model=_read(config, "device_model", option_types.device_model),
         check=_read(config, "check", option_types.check),
         autotune=_read(config, "autotune", option_types.autotune),
         timeout=_read(config, "timeout", option_types.seconds) or _DEFAULT_TIMEOUT,
@@ -72,7 +75,10 @@ def _read(config: pytest.Config, name: str, read: Callable[[str], T]) -> T | Non
     """
     import argparse
 
-    where, text = f"--emu-{name}", getattr(config.known_args_namespace, f"emu_{name}")
+    where, text = (
+        f"--emu-{name.replace('_', '-')}",
+        getattr(config.known_args_namespace, f"emu_{name}"),
+    )
     if text is None:
         where, text = f"emu_{name}", config.getini(f"emu_{name}")
     if text is None or text == "":
@@ -87,7 +93,7 @@ def _install(config: pytest.Config, settings: Settings) -> None:
     """Install the stand-ins.
 
     Raises:
-        pytest.UsageError: Another Triton was imported already, or ``EMU_DEVICES`` breaks a rule.
+        pytest.UsageError: Another Triton was imported already, or ``EMU_DEVICES`` or ``EMU_DEVICE_MODEL`` breaks a rule.
     """
     from emu.commands import stand_ins
     from emu.commands.freed_memory import keep_freed_memory
@@ -100,8 +106,11 @@ def _install(config: pytest.Config, settings: Settings) -> None:
             "leave that plugin out (-p no:NAME), or load emu before it (-p emu.pytest)"
         )
     keep_freed_memory(1)
+    if settings.device_model is not None:
+        environment.pass_on({"EMU_DEVICE_MODEL": settings.device_model})
     try:
         devices = settings.devices or environment.device_count() or 1
+        environment.device_model()
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
     environment.pass_on({"EMU_DEVICES": str(devices)})

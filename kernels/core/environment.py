@@ -16,6 +16,8 @@ TYPE_CHECKING = False  # without loading typing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from emu.kernels.core.device_models import DeviceModel
+
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -51,18 +53,39 @@ def device_count() -> int | None:
 
 
 def cuda_capability() -> tuple[int, int]:
-    """Return ``EMU_CUDA_CAPABILITY``, the compute capability that emulated GPUs report; default: (8, 0).
+    """Return the compute capability that emulated GPUs report.
+
+    That is ``EMU_CUDA_CAPABILITY``, else that of the model that they answer as, else (8, 0).
 
     Raises:
-        ValueError: It is not two whole numbers with a point between them, such as 9.0.
+        ValueError: It is not two whole numbers with a point between them, such as 9.0, or there is no such model.
     """
     text = os.environ.get("EMU_CUDA_CAPABILITY")
     if not text:
-        return 8, 0  # the oldest that has what programs test for: bf16, asynchronous copies
+        model = device_model()
+        # Without one: the oldest that has what programs test for: bf16, asynchronous copies.
+        return (8, 0) if model is None else model.capability
     major, point, minor = text.partition(".")
     if not (major.isdecimal() and point and minor.isdecimal() and len(minor) == 1):
         raise ValueError(f"EMU_CUDA_CAPABILITY must be a number such as 9.0, but got {text!r}")
     return int(major), int(minor)
+
+
+def device_model() -> DeviceModel | None:
+    """Return ``EMU_DEVICE_MODEL``, the GPU that emulated CUDA devices answer as; None if it is unset or empty.
+
+    Raises:
+        ValueError: There is no such model.
+    """
+    name = os.environ.get("EMU_DEVICE_MODEL")
+    if not name:
+        return None
+    from emu.kernels.core import device_models
+
+    try:
+        return device_models.find(name)
+    except ValueError as error:
+        raise ValueError(f"EMU_DEVICE_MODEL {error}") from None
 
 
 def thread_count() -> int | None:

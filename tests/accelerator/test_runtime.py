@@ -46,6 +46,37 @@ def test_the_environment_names_the_compute_capability() -> None:
     check_on_devices(other_capability)
 
 
+def as_h100():
+    import os
+
+    before = torch.npu.get_device_properties(0)
+    os.environ["EMU_DEVICE_MODEL"] = "h100"
+    assert torch.npu.get_device_properties(0) == before
+    found = torch.cuda.get_device_properties(1)
+    assert found.name == torch.cuda.get_device_name() == "NVIDIA H100 80GB HBM3"
+    assert (found.major, found.minor) == torch.cuda.get_device_capability() == (9, 0)
+    assert found.multi_processor_count == 132
+    assert found.shared_memory_per_block_optin == 227 << 10
+    assert found.L2_cache_size == 50 << 20
+    held = torch.zeros(1 << 20, device="cuda")
+    free, total = torch.cuda.mem_get_info()
+    assert total == found.total_memory == 81559 << 20
+    assert 0 < free <= total - held.nbytes
+    from emu.triton import testing
+    from emu.triton.compiler import max_shared_mem
+    from emu.triton.runtime import driver
+
+    figures = driver.active.utils.get_device_properties(0)
+    assert figures["multiprocessor_count"] == 132
+    assert figures["max_shared_mem"] == max_shared_mem(0) == 227 << 10
+    assert driver.active.get_current_target().arch == 90
+    assert testing.nvsmi(["clocks.max.sm", "clocks.max.mem"]) == [1980, 2619]
+
+
+def test_devices_answer_as_the_model_that_the_environment_names() -> None:
+    check_on_devices(as_h100)
+
+
 def device_modules():
     for kind in ("cuda", "npu"):
         module = getattr(torch, kind)

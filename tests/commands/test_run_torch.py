@@ -111,6 +111,21 @@ def test_a_wrong_number_of_devices_is_a_usage_error(command, text):
     )
 
 
+def test_the_option_names_the_gpu_that_devices_answer_as(command):
+    command.environment["EMU_DEVICE_MODEL"] = "t4"
+    script = "import os\nprint(os.environ['EMU_DEVICE_MODEL'])\n"
+    assert output(command, script, "--device-model", "A100", n_pes=1) == ["a100"]
+    assert output(command, script, n_pes=1) == ["t4"]
+    path = command.script("pass\n")
+    done = command("run", "--device-model", "a1000", path)
+    assert done.returncode == 2
+    assert "--device-model: must be one of v100, " in done.stderr
+    command.environment["EMU_DEVICE_MODEL"] = "a1000"
+    done = command("run", "-n", "1", path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("emu: EMU_DEVICE_MODEL must be one of v100, ")
+
+
 # --- processes ------------------------------------------------------------------------------
 
 

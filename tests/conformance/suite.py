@@ -37,7 +37,7 @@ class Suite:
         environment: Of the processes.
         command: What starts pytest.
         arguments: Arguments of pytest beside those of every suite.
-        options: Of the command line: ``sample``, ``timeout``, ``jobs``, ``together``.
+        options: Of the command line: ``sample``, ``functions``, ``timeout``, ``jobs``, ``together``.
     """
 
     root: Path
@@ -66,6 +66,9 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--only", default="", metavar="TEXT", help="files whose names hold TEXT")
     parser.add_argument(
         "--sample", type=int, default=1, metavar="N", help="one in N tests of a function"
+    )
+    parser.add_argument(
+        "--functions", type=int, default=1, metavar="N", help="one in N functions of a file"
     )
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument(
@@ -158,6 +161,7 @@ def _run_part(files: Sequence[Path], part: int, suite: Suite) -> dict[str, Verdi
                 "CONFORMANCE_RECORD": str(record),
                 "CONFORMANCE_DONE": str(done),
                 "CONFORMANCE_PART": f"{part}/{suite.options.jobs}/{suite.options.sample}",
+                "CONFORMANCE_FUNCTIONS": str(suite.options.functions),
             }
             ended, said = _pytest(files, {**suite.environment, **told}, suite)
             running = _read(record, found)

@@ -133,9 +133,30 @@ def test_mode():
     pytest_in(text, "--emu", *arguments).assert_outcomes(passed=1)
 
 
+@needs_torch
+@pytest.mark.parametrize("how", ["option", "ini"])
+def test_devices_answer_as_the_model_that_is_asked_for(
+    how: str, pytest_in, pytester: pytest.Pytester, monkeypatch
+) -> None:
+    monkeypatch.setenv("EMU_DEVICE_MODEL", "t4")
+    if how == "ini":
+        pytester.makeini("[pytest]\nemu_device_model = h100\n")
+    text = """
+import torch
+def test_name():
+    assert torch.cuda.get_device_name() == "NVIDIA H100 80GB HBM3"
+"""
+    arguments = ["--emu-device-model", "h100"] if how == "option" else []
+    pytest_in(text, "--emu", *arguments).assert_outcomes(passed=1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (
+            ["--emu-device-model", "h10"],
+            "--emu-device-model: must be one of *, but got 'h10'",
+        ),
         (
             ["--emu-devices", "0"],
             "--emu-devices: must be a whole number of at least 1, but got '0'",

@@ -8,7 +8,7 @@ from emu.triton.runtime.cache import triton_key
 from emu.triton.runtime.compiled import CompiledKernel
 from emu.triton.runtime.compiled import LaunchMetadata as LazyDict
 from emu.triton.runtime.described_backends import BaseBackend, Language, make_backend
-from emu.triton.runtime.driver import SHARED_BYTES_PER_CORE, GPUTarget, driver
+from emu.triton.runtime.driver import GPUTarget, Utilities, driver
 from emu.triton.runtime.errors import OutOfResources
 
 __all__ = [
@@ -45,5 +45,4 @@ class IRSource:
 
 def max_shared_mem(device: object = None) -> int:
     """Return the size of shared memory that programs may count on, in bytes; kernels here use none."""
-    del device
-    return SHARED_BYTES_PER_CORE
+    return Utilities.get_device_properties(device)["max_shared_mem"]

@@ -1,4 +1,4 @@
-"""Triton's experiments, which emu does not have; importing one says so.
+"""Triton's experiments: their names, so that libraries can be imported, and no more.
 
 Internal: names may change in any release.
 """

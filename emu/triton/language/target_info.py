@@ -1,41 +1,63 @@
-"""Queries about the target, which is neither NVIDIA's nor AMD's."""
+"""Queries about the target: the emulated GPU where torch has emulated ``cuda`` devices, else the CPU."""
 
 from __future__ import annotations
 
-from emu.triton.language.constants import ConstexprLike, constexpr
+from typing import Any
+
+from emu.triton.runtime.active import driver
+from emu.triton.source import constexpr_function
 
 
-def current_target() -> constexpr:
-    """Return None: there is no GPU."""
-    return constexpr(None)
+@constexpr_function
+def current_target() -> Any:
+    """Return the ``GPUTarget`` that kernels are compiled for, as programs see it."""
+    return driver.active.get_current_target()
 
 
-def is_cuda() -> constexpr:
-    """Return False: the target is not NVIDIA's."""
-    return constexpr(False)
+@constexpr_function
+def is_cuda() -> bool:
+    """Return whether the target is one of NVIDIA's."""
+    return bool(driver.active.get_current_target().backend == "cuda")
 
 
-def cuda_capability_geq(major: ConstexprLike[int], minor: ConstexprLike[int] = 0) -> constexpr:
-    """Return False: the target is not NVIDIA's."""
-    del major, minor
-    return constexpr(False)
+@constexpr_function
+def cuda_capability_geq(major: int, minor: int = 0) -> bool:
+    """Return whether the target is one of NVIDIA's, of a compute capability of at least ``major.minor``."""
+    target = driver.active.get_current_target()
+    return bool(target.backend == "cuda" and target.arch >= 10 * major + minor)
 
 
-def is_hip() -> constexpr:
-    """Return False: the target is not AMD's."""
-    return constexpr(False)
+@constexpr_function
+def is_hip() -> bool:
+    """Return False: no device of AMD is emulated."""
+    return False
 
 
-def is_hip_cdna3() -> constexpr:
-    """Return False: the target is not AMD's."""
-    return constexpr(False)
+@constexpr_function
+def is_hip_cdna3() -> bool:
+    """Return False: no device of AMD is emulated."""
+    return False
 
 
-def is_hip_cdna4() -> constexpr:
-    """Return False: the target is not AMD's."""
-    return constexpr(False)
+@constexpr_function
+def is_hip_cdna4() -> bool:
+    """Return False: no device of AMD is emulated."""
+    return False
 
 
-def is_hip_gfx1250() -> constexpr:
-    """Return False: the target is not AMD's."""
-    return constexpr(False)
+@constexpr_function
+def is_hip_gfx1250() -> bool:
+    """Return False: no device of AMD is emulated."""
+    return False
+
+
+@constexpr_function
+def is_xpu() -> bool:
+    """Return False: no device of Intel is emulated."""
+    return False
+
+
+@constexpr_function
+def is_xpu_cri() -> bool:
+    """Return False: no device of Intel is emulated."""
+    return False

@@ -23,6 +23,7 @@ from emu.triton.knob_values import CompileTimes
 from emu.triton.language.constants import base_type
 from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import backends, cache
+from emu.triton.runtime.active import driver
 from emu.triton.runtime.arguments import CONSTANT, Key, constant_key
 from emu.triton.runtime.backends import Executable
 from emu.triton.runtime.extensions import (
@@ -57,6 +58,11 @@ def _bf16_native() -> bool:
     return knobs.language.allow_bf16_native
 
 
+def _gpu() -> str | None:
+    target = driver.active.get_current_target()
+    return f"cuda:{target.arch}" if target.backend == "cuda" else None
+
+
 @dataclass(frozen=True)
 class Request:
     """Description of a kernel to build: function, argument types and constants.
@@ -73,6 +79,7 @@ class Request:
         input_precision: Default of ``dot`` where operands of fp32 are rounded as a kernel says; None where they
             are not.
         bf16_native: Whether ``dot`` of bf16 takes the CPU's own instruction.
+        gpu: The emulated GPU that ``tl.target_info`` names to the kernel, such as ``cuda:80``; None without one.
     """
 
     fn: JITCallable
@@ -85,6 +92,7 @@ class Request:
     input_precision: str | None = None
     sanitize: bool = True
     bf16_native: bool = field(default_factory=_bf16_native)
+    gpu: str | None = field(default_factory=_gpu)
 
     def key(self) -> Key:
         """Return a key of the request among those of one function, in this process."""
@@ -97,6 +105,7 @@ class Request:
             self.input_precision,
             self.sanitize,
             self.bf16_native,
+            self.gpu,
         )
         return tuple(self.signature.items()), constants, *how
 
@@ -125,6 +134,8 @@ class Request:
             parts = (*parts, "wraps")
         if self.bf16_native:
             parts = (*parts, "bf16_native")
+        if self.gpu is not None:
+            parts = (*parts, self.gpu)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
 
     def module(self) -> Module:

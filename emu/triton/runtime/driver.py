@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from emu.kernels.core.environment import cuda_capability
+from emu.kernels.core.environment import cuda_capability, device_model
 from emu.triton.formats import BY_SPELLING
 from emu.triton.runtime.active import DriverConfig, driver
 from emu.triton.runtime.arguments import Tensor
@@ -109,7 +109,18 @@ class Utilities:
 
     @staticmethod
     def get_device_properties(device: object = None) -> dict[str, int]:
-        """Return figures of the device: one multiprocessor is a core of the host."""
+        """Return figures of the device: of its model, else one multiprocessor is a core of the host."""
+        model = device_model()
+        if model is not None:
+            return {
+                "max_shared_mem": model.block_shared_kib << 10,
+                "max_num_regs": REGISTERS_PER_CORE,
+                "multiprocessor_count": model.multiprocessors,
+                "warpSize": WARP_SIZE,
+                "sm_clock_rate": model.core_mhz * 1000,
+                "mem_clock_rate": model.memory_mhz * 1000,
+                "mem_bus_width": model.memory_bus,
+            }
         return {
             "max_shared_mem": SHARED_BYTES_PER_CORE,
             "max_num_regs": REGISTERS_PER_CORE,
@@ -189,7 +200,7 @@ class Driver:
         return HostInterface if kind is None else getattr(sys.modules["torch"], kind)
 
     def get_device_capability(self, device: object = None) -> tuple[int, int]:
-        """Return the capability that emulated GPUs have: (8, 0) unless ``EMU_CUDA_CAPABILITY`` says otherwise."""
+        """Return the capability that emulated GPUs have: (8, 0) unless the environment says otherwise."""
         return cuda_capability()
 
     def get_benchmarker(self) -> Callable[..., object]:

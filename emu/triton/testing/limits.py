@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from emu.kernels.core.environment import device_model
 from emu.kernels.core.messages import shown
 
 _COPIED_BYTES = 1 << 28
@@ -64,15 +65,12 @@ def get_max_tensorcore_tflops(
     return get_max_simd_tflops(dtype, clock_rate, device)
 
 
-_CLOCKS = {
-    f"clocks.{when}.{part}": mhz
-    for when in ("max", "current")
-    for part, mhz in (("sm", 1410), ("graphics", 1410), ("mem", 1215), ("memory", 1215))
-}
+_PARTS = {"sm": 1410, "graphics": 1410, "mem": 1215, "memory": 1215}
+_CLOCKS = {f"clocks.{when}.{part}": part for when in ("max", "current") for part in _PARTS}
 
 
 def nvsmi(attrs: Sequence[str]) -> list[int]:
-    """Return what ``nvidia-smi`` says of a GPU: the clocks of an A100, the device that is emulated by default.
+    """Return what ``nvidia-smi`` says of a GPU: the clocks of the model that is emulated, by default of an A100.
 
     Args:
         attrs: Names of properties as ``nvidia-smi --query-gpu`` takes them.
@@ -88,4 +86,9 @@ def nvsmi(attrs: Sequence[str]) -> list[int]:
             raise ValueError(
                 f"attrs must be of {', '.join(map(repr, _CLOCKS))}, but got {shown(name)}"
             )
-    return [_CLOCKS[name] for name in attrs]
+    model = device_model()
+    if model is None:
+        return [_PARTS[_CLOCKS[name]] for name in attrs]
+    return [
+        model.memory_mhz if _CLOCKS[name].startswith("mem") else model.core_mhz for name in attrs
+    ]

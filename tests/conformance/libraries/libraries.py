@@ -17,7 +17,7 @@ class Library:
         needs: Packages that it or its tests import, beside torch and Triton.
         environment: Of the processes.
         arguments: Of pytest.
-        left_out: Names of files for another back end than Triton.
+        left_out: Names of files for another back end than Triton, or patterns of them.
         absent: Beginnings of errors, and texts in reasons of skipped tests, by which a test has no meaning here.
         marks: Marks of pytest that plugins declare which are not installed.
     """
@@ -73,10 +73,21 @@ LIBRARIES: dict[str, Library] = {
     ),
     "helion": Library(
         files=("test/test_*.py",),
-        needs=("expecttest", "filecheck", "rich"),
+        needs=("expecttest", "filecheck", "hypothesis", "rich", "scikit-learn", "tabulate"),
         environment={"HELION_AUTOTUNE_EFFORT": "none"},
-        # Its processes, which it spawns itself, are no PEs: each test would wait for its time-out.
-        left_out=frozenset({"test_distributed.py"}),
+        left_out=frozenset(
+            {
+                # Its processes, which it spawns itself, are no PEs: each test would wait for its time-out.
+                "test_distributed.py",
+                "test_examples_dist.py",
+                "test_amd_cdna.py",
+                "test_cute_*.py",
+                "test_metal*.py",
+                "test_pallas*.py",
+                "test_pretuned_*pallas*.py",
+                "test_tileir.py",
+            }
+        ),
     ),
     "mamba": Library(
         files=("tests/ops/triton/test_*.py", "tests/ops/test_*.py", "tests/modules/test_*.py"),
@@ -98,11 +109,34 @@ LIBRARIES: dict[str, Library] = {
         ),
         needs=("expecttest", "parameterized", "transformers"),
     ),
+    "triton_kernels": Library(
+        files=("tests/test_*.py", "tests/test_*_details/test_*.py"),
+        left_out=frozenset(
+            {"test_distributed.py", "test_layout_cdna4.py", "test_layout_gfx1250.py"}
+        ),
+    ),
     "unsloth": Library(
         files=("test_unsloth.py",),
         needs=("transformers<5", "unsloth_zoo"),
         environment={"UNSLOTH_IS_PRESENT": "1"},
         are_ours=True,  # its own train whole models
+    ),
+    "vllm": Library(
+        files=("test_vllm.py",),
+        needs=(
+            *(
+                "cachetools",
+                "einops",
+                "orjson",
+                "psutil",
+                "pydantic",
+                "regex",
+                "requests",
+                "safetensors",
+            ),
+            *("tokenizers", "tqdm", "transformers"),
+        ),
+        are_ours=True,  # its own want its extension in CUDA C++, and models
     ),
     "xformers": Library(
         files=("test_xformers.py",),

@@ -1,0 +1,135 @@
+"""The arguments of ``emu run``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+
+from emu.commands import option_types
+from emu.kernels.core.device_models import MODELS
+
+
+def cores() -> int:
+    """Return the number of cores of the host."""
+    return os.cpu_count() or 1
+
+
+def add_run(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    command: Callable[[argparse.Namespace], int],
+) -> None:
+    """Add the command.
+
+    Args:
+        commands: The commands of the program.
+        command: What runs it; returns the exit status.
+    """
+    run = commands.add_parser(
+        "run",
+        help="run a Python script or module on several PEs",
+        usage="emu run [options] (SCRIPT | -m MODULE | -) [ARGUMENT ...]",
+        description="Every PE runs the script as __main__; emu.world() says which PE it is.",
+    )
+    run.add_argument(
+        "-n",
+        dest="n_pes",
+        type=option_types.count,
+        metavar="N",
+        help=f"number of PEs (default: the number of cores, here {cores()}; 1 for a script that "
+        "imports nothing with a World)",
+    )
+    run.add_argument(
+        "--timeout",
+        type=option_types.seconds,
+        default=60.0,
+        metavar="S",
+        help="seconds without progress after which waiting PEs are reported as deadlocked "
+        "(default: %(default)g)",
+    )
+    _add_surroundings(run)
+    _add_checks(run)
+    run.add_argument(
+        "-m",
+        dest="module",
+        nargs=argparse.REMAINDER,
+        metavar="MODULE ...",
+        help="run a module, as python -m does, instead of a file",
+    )
+    run.add_argument("script", nargs="?", help="the Python file; -: standard input")
+    run.add_argument(
+        "arguments", nargs=argparse.REMAINDER, help="what the script gets as sys.argv[1:]"
+    )
+    run.set_defaults(command=command, fail=run.error)
+
+
+def _add_surroundings(run: argparse.ArgumentParser) -> None:
+    """Add the options for what PEs see: each other's links, devices, and the terminal."""
+    run.add_argument(
+        "--no-prefix",
+        dest="prefix",
+        action="store_false",
+        help="do not put the PE's number before each line it prints",
+    )
+    run.add_argument(
+        "--link",
+        type=option_types.link,
+        metavar="BANDWIDTH[,LATENCY]",
+        help="emulate a link between each two PEs, as in 25GB/s,2us (default: as fast as memory is)",
+    )
+    run.add_argument(
+        "--devices",
+        type=option_types.count,
+        metavar="D",
+        help="number of emulated npu and cuda devices that a PE sees "
+        "(default: EMU_DEVICES, or as many as there are PEs)",
+    )
+    run.add_argument(
+        "--device-model",
+        type=option_types.device_model,
+        metavar="GPU",
+        help="GPU that cuda devices answer as when they are asked for their name, compute capability and sizes: "
+        f"{', '.join(MODELS)} (default: EMU_DEVICE_MODEL, or none of them)",
+    )
+    run.add_argument(
+        "--stdin",
+        type=option_types.stdin,
+        default=0,
+        metavar="PE|all|none",
+        help="which PE gets standard input; all: each gets a copy (default: %(default)s)",
+    )
+
+
+def _add_checks(run: argparse.ArgumentParser) -> None:
+    """Add the options that look into a program while it runs."""
+    run.add_argument(
+        "--interpret",
+        action="store_true",
+        help="execute the kernels of Triton as Python, statement by statement, so that breakpoint() and print "
+        "work in them",
+    )
+    run.add_argument(
+        "--program",
+        metavar="X[,Y[,Z]]",
+        help="with --interpret: run this one program of each grid alone",
+    )
+    run.add_argument(
+        "--check",
+        type=option_types.check,
+        metavar="CHECK",
+        help="bounds: stop at the first address of a Triton kernel that is outside of its tensor's memory; "
+        "bounds:all: leave such lanes out, and report all of them; uninit: stop where a kernel uses what it has read of "
+        "device memory that was never written; several with commas between them (default: EMU_CHECK)",
+    )
+    run.add_argument(
+        "--autotune",
+        type=option_types.autotune,
+        metavar="HOW",
+        help="which configuration an autotuned Triton kernel takes: full measures all in each process, cached measures "
+        "them once and keeps the times on disk, first takes the first that compiles (default: EMU_AUTOTUNE, or full)",
+    )
+    run.add_argument(
+        "--poison",
+        action="store_true",
+        help="fill new symmetric memory, and torch.empty on emulated devices, with NaN, or 0xA5 in every byte",
+    )
