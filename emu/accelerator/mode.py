@@ -37,6 +37,10 @@ _storage = torch.Tensor.untyped_storage
 _shadows_are_kept = shadows.are_kept
 _TENSOR = torch.Tensor  # one look-up in a call that every operator makes
 _SEQUENCES = (list, tuple)
+_NO_TAG = (AttributeError, NotImplementedError, RuntimeError)
+"""Errors of a tensor without a storage, and of a storage after ``uninstall``."""
+_NO_TENSORS = frozenset({int, float, bool, complex, str, type(None), torch.dtype, torch.Size})
+"""Types of arguments in which there is no tensor to look for."""
 
 MIXES = {
     getattr(owner, name)
@@ -61,7 +65,24 @@ class Devices(TorchFunctionMode):  # type: ignore[misc, unused-ignore] # Any wit
         args: Args = (),
         kwargs: Kwargs | None = None,
     ) -> object:
-        """Run one call into torch."""
+        """Run one call into torch.
+
+        The first lines decide, as :func:`follow` would, for the most frequent call: that on plain host tensors.
+        """
+        if not kwargs and func not in HANDLERS and _device.CURRENT_DEVICE is None:
+            for value in args:
+                kind = type(value)
+                if kind in PLAIN:
+                    try:
+                        if _storage(value)._emu_device is not None:
+                            break
+                    except _NO_TAG:
+                        break
+                elif kind not in _NO_TENSORS:
+                    break
+            else:
+                return func(*args)
+            return follow(func, args, None)
         handler = HANDLERS.get(func)
         if handler is not None:
             return handler(func, args, kwargs or {})
@@ -145,8 +166,10 @@ def follow(func: TorchFunction, args: Args, kwargs: Kwargs | None) -> object:
         state.running = before
     if type(result) in PLAIN:
         try:
-            tag_storage(_storage(result), device)
-        except (NotImplementedError, RuntimeError):
+            storage = _storage(result)
+            if storage._emu_device is not device:
+                tag_storage(storage, device)
+        except _NO_TAG:
             set_tag(result, device)
     elif isinstance(result, _TENSOR):
         set_tag(result, device)
@@ -180,26 +203,44 @@ def find_devices(args: Args, kwargs: Kwargs | None) -> tuple[torch.device | None
     """
     device = None
     host = False
-    # Both levels are written out: a call per argument would double the time of small operators.
+    # Nothing here is a function of its own: a call per argument would double the time of small operators.
     for value in (*args, *kwargs.values()) if kwargs else args:
+        kind = type(value)
+        if kind in PLAIN:
+            try:
+                found = _storage(value)._emu_device
+            except _NO_TAG:
+                found = tag_of(value)
+        elif kind in _NO_TENSORS:
+            continue
+        elif isinstance(value, _TENSOR):
+            found = tag_of(value)
+        else:
+            if isinstance(value, _SEQUENCES):
+                device, host = _find_in_sequence(value, device, host)
+            continue
+        if found is None:
+            host = host or is_host_operand(value)
+        elif device is None:
+            device = found
+        elif found is not device and found != device:
+            raise_mixed_devices(None, device, found)
+    return device, host
+
+
+def _find_in_sequence(
+    values: Iterable[object], device: torch.device | None, host: bool
+) -> tuple[torch.device | None, bool]:
+    """Go on with :func:`find_devices` in a list or tuple of tensors."""
+    for value in values:
         if isinstance(value, _TENSOR):
             found = tag_of(value)
             if found is None:
                 host = host or is_host_operand(value)
             elif device is None:
                 device = found
-            elif found != device:
+            elif found is not device and found != device:
                 raise_mixed_devices(None, device, found)
-        elif isinstance(value, _SEQUENCES):
-            for item in value:
-                if isinstance(item, _TENSOR):
-                    found = tag_of(item)
-                    if found is None:
-                        host = host or is_host_operand(item)
-                    elif device is None:
-                        device = found
-                    elif found != device:
-                        raise_mixed_devices(None, device, found)
     return device, host
 
 
