@@ -11,7 +11,8 @@ and to Python functions are made in C++, where no mode sees them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch._C import _VariableFunctions  # pyright: ignore[reportAttributeAccessIssue] # not in its stub
@@ -21,7 +22,6 @@ from torch.utils import _device
 from emu.accelerator.annotations import Args, Handler, Kwargs, Tensor, TorchFunction
 from emu.accelerator.device_tags import (
     CPU,
-    TAG,
     is_host_operand,
     recount_bytes,
     resolve,
@@ -132,6 +132,17 @@ def inside() -> TorchFunctionMode:
     if _mode is None:
         raise RuntimeError("emu.accelerator.install() must be called first")
     return _mode
+
+
+@contextlib.contextmanager
+def calling_back() -> Iterator[None]:
+    """Run Python code of the program's in the midst of a call that the mode handles, and is off meanwhile."""
+    before, state.running = state.running, None
+    try:
+        with inside():
+            yield
+    finally:
+        state.running = before
 
 
 def adopt(tensor: Tensor) -> None:
@@ -301,7 +312,7 @@ def create(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
 
 
 def _check_generator(generator: torch.Generator, device: torch.device) -> None:
-    kind = getattr(generator, TAG, CPU).type
+    kind = generator.device.type
     if kind != device.type and device.type in (*TYPES, "cpu"):
         raise RuntimeError(
             f"Expected a '{device.type}' device type for generator but found '{kind}'"
