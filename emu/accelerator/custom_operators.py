@@ -16,7 +16,7 @@ from torch._library.custom_ops import CustomOpDef
 from torch.library import Library
 
 from emu.accelerator.device_tags import emulated_device
-from emu.accelerator.mode import inside, on_stack
+from emu.accelerator.mode import calling_back, on_stack
 from emu.accelerator.patches import replace
 from emu.accelerator.state import TYPES
 
@@ -150,7 +150,7 @@ def _covered(fn: Kernel) -> Kernel:
     def run(*args: Any, **kwargs: Any) -> Any:
         if on_stack():
             return fn(*args, **kwargs)
-        with inside():
+        with calling_back():
             return fn(*args, **kwargs)
 
     return run

@@ -12,9 +12,11 @@ import torch
 if TYPE_CHECKING:
     from torch.distributed.tensor._dtensor_spec import DTensorSpec
 
+from emu.accelerator.generator import DEFAULT
 from emu.accelerator.import_hooks import after_import
 from emu.accelerator.mode import inside, on_stack
 from emu.accelerator.patches import replace
+from emu.accelerator.state import state
 
 
 def install() -> None:
@@ -25,12 +27,9 @@ def install() -> None:
 
 
 def _change_random(module: Any) -> None:
-    """Give each shard its own random numbers from the host's generator.
+    """Give each shard its own random numbers: from its device's generator, at an offset of its own.
 
-    Torch's tracker shifts the offset in a CUDA generator's state; the host's has no such offset. Here
-    each operation takes one number from the generator, the same on all ranks with the same seed, and
-    shard s draws from a generator seeded with that number and s. So replicas agree, and the generators
-    of all ranks stay in step.
+    Torch's tracker does the same, but moves states to the device and back, where no mode sees it.
     """
 
     class Tracker(module.OffsetBasedRNGTracker):  # type: ignore[misc] # its base is Any
@@ -41,19 +40,20 @@ def _change_random(module: Any) -> None:
             if not self.distribute_region_enabled:
                 yield
                 return
-            source = torch.default_generator if generator is None else generator
-            with torch._C.DisableTorchFunction():  # whatever the default device is
-                number = int(torch.randint(2**62, (), generator=source))
-            before = torch.default_generator.get_state()
-            start, _ = self._compute_rng_offsets(spec)
-            torch.default_generator.manual_seed((number + start) % 2**63)
+            kind = self._device.type
+            source = DEFAULT[kind].current if generator is None else generator
+            offset = source.get_offset()
+            start, size = self._compute_rng_offsets(spec)
+            source.set_offset(offset + start)
+            before, state.running = state.running, source.device
             try:
                 yield
             finally:
-                torch.default_generator.set_state(before)
+                state.running = before
+                source.set_offset(offset + size)
 
     Tracker.__name__ = Tracker.__qualname__ = "OffsetBasedRNGTracker"
-    replace(module, "OffsetBasedRNGTracker", Tracker, "the host's generator has no offset to shift")
+    replace(module, "OffsetBasedRNGTracker", Tracker, "the mode is off where it moves states to the device")
 
 
 def _change_api(module: ModuleType) -> None:

@@ -29,9 +29,10 @@ from torch.utils._pytree import tree_leaves
 from emu.accelerator.annotations import Args, Kwargs, Tensor, TorchFunction
 from emu.accelerator.device_tags import emulated_device
 from emu.accelerator.errors import NotEmulatedError
+from emu.accelerator.generator import DEFAULT
 from emu.accelerator.mode import HANDLERS, follow
 from emu.accelerator.patches import replace
-from emu.accelerator.state import refuse_in_capture, state
+from emu.accelerator.state import refuse_in_capture, state, working_device
 from emu.kernels.core.launch_count import Around, Launches, launch_named
 
 _MODES = ("global", "thread_local", "relaxed")
@@ -56,10 +57,15 @@ class _Call(NamedTuple):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     made: list[tuple[int, Tensor]]  # position among the leaves of the result
+    device: torch.device | None  # for which torch worked
 
     def run(self) -> None:
         """Call the operator again."""
-        found = self.function(*self.args, **self.kwargs)
+        before, state.running = state.running, self.device
+        try:
+            found = self.function(*self.args, **self.kwargs)
+        finally:
+            state.running = before
         if self.made:
             leaves = tree_leaves(found)
             for position, tensor in self.made:
@@ -85,6 +91,10 @@ class _Capture(TorchDispatchMode):  # type: ignore[misc, unused-ignore] # Any wi
         ] = {}  # by the address of the storage object: what was made since the beginning
         self._before: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = {}
         self._thread = threading.get_ident()
+        self._random_states = [
+            (generator, generator.clone_state())
+            for generator in DEFAULT["cuda"][:]
+        ]
 
     def __torch_dispatch__(
         self, func: Any, types: Iterable[type], args: Any = (), kwargs: Any = None
@@ -103,7 +113,7 @@ class _Capture(TorchDispatchMode):  # type: ignore[misc, unused-ignore] # Any wi
             found = func(*args, **kwargs)
             made = self._new(found, tensors)
             if made or written:
-                self.calls.append(_Call(func, args, kwargs, made).run)
+                self.calls.append(_Call(func, args, kwargs, made, working_device()).run)
             if func.overloadpacket in (_aten.empty, _aten.empty_strided, _aten.empty_like):
                 _aten.zero_.default(
                     found
@@ -111,7 +121,7 @@ class _Capture(TorchDispatchMode):  # type: ignore[misc, unused-ignore] # Any wi
         return found
 
     def _is_of_device(self, tensors: list[Tensor]) -> bool:
-        if state.running is not None:
+        if working_device() is not None:
             return True
         return any(
             _key(t) in self._own or emulated_device(t) is not None
@@ -146,7 +156,9 @@ class _Capture(TorchDispatchMode):  # type: ignore[misc, unused-ignore] # Any wi
         self.launches += 1
 
     def end(self) -> None:
-        """Put memory back, and take the values from what was made."""
+        """Put memory and generators back, and take the values from what was made."""
+        for generator, before in self._random_states:
+            generator.graphsafe_set_state(before)
         with torch.no_grad(), torch._C.DisableTorchFunction():
             for storage, before in self._before.values():
                 storage.copy_(before)
@@ -186,6 +198,7 @@ class CUDAGraph:
         self._pool: tuple[int, int] | None = None
         self._keeps_graph = keep_graph
         self._around: Around | None = None
+        self._generators: list[torch.Generator] = []
 
     def __new__(cls, keep_graph: bool = False) -> Self:
         """Make a graph; subclasses of torch's call this with the argument."""
@@ -292,7 +305,8 @@ class CUDAGraph:
         return self._pool
 
     def register_generator_state(self, generator: torch.Generator) -> None:
-        """Do nothing: each replay draws the generator's next numbers."""
+        """Keep a generator: each replay draws its next numbers."""
+        self._generators.append(generator)
 
     def enable_debug_mode(self) -> None:
         """Do nothing: a recording can always be written by :meth:`debug_dump`."""

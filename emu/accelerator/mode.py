@@ -11,7 +11,8 @@ and to Python functions are made in C++, where no mode sees them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch._C import _VariableFunctions  # pyright: ignore[reportAttributeAccessIssue] # not in its stub
@@ -21,7 +22,6 @@ from torch.utils import _device
 from emu.accelerator.annotations import Args, Handler, Kwargs, Tensor, TorchFunction
 from emu.accelerator.device_tags import (
     CPU,
-    TAG,
     is_host_operand,
     recount_bytes,
     resolve,
@@ -37,6 +37,10 @@ _storage = torch.Tensor.untyped_storage
 _shadows_are_kept = shadows.are_kept
 _TENSOR = torch.Tensor  # one look-up in a call that every operator makes
 _SEQUENCES = (list, tuple)
+_NO_TAG = (AttributeError, NotImplementedError, RuntimeError)
+"""Errors of a tensor without a storage, and of a storage after ``uninstall``."""
+_NO_TENSORS = frozenset({int, float, bool, complex, str, type(None), torch.dtype, torch.Size})
+"""Types of arguments in which there is no tensor to look for."""
 
 MIXES = {
     getattr(owner, name)
@@ -61,7 +65,24 @@ class Devices(TorchFunctionMode):  # type: ignore[misc, unused-ignore] # Any wit
         args: Args = (),
         kwargs: Kwargs | None = None,
     ) -> object:
-        """Run one call into torch."""
+        """Run one call into torch.
+
+        The first lines decide, as :func:`follow` would, for the most frequent call: that on plain host tensors.
+        """
+        if not kwargs and func not in HANDLERS and _device.CURRENT_DEVICE is None:
+            for value in args:
+                kind = type(value)
+                if kind in PLAIN:
+                    try:
+                        if _storage(value)._emu_device is not None:
+                            break
+                    except _NO_TAG:
+                        break
+                elif kind not in _NO_TENSORS:
+                    break
+            else:
+                return func(*args)
+            return follow(func, args, None)
         handler = HANDLERS.get(func)
         if handler is not None:
             return handler(func, args, kwargs or {})
@@ -113,6 +134,17 @@ def inside() -> TorchFunctionMode:
     return _mode
 
 
+@contextlib.contextmanager
+def calling_back() -> Iterator[None]:
+    """Run Python code of the program's in the midst of a call that the mode handles, and is off meanwhile."""
+    before, state.running = state.running, None
+    try:
+        with inside():
+            yield
+    finally:
+        state.running = before
+
+
 def adopt(tensor: Tensor) -> None:
     """Tag an intermediate tensor that torch hands out before the call's result."""
     if state.running is not None and tag_of(tensor) is None:
@@ -145,8 +177,10 @@ def follow(func: TorchFunction, args: Args, kwargs: Kwargs | None) -> object:
         state.running = before
     if type(result) in PLAIN:
         try:
-            tag_storage(_storage(result), device)
-        except (NotImplementedError, RuntimeError):
+            storage = _storage(result)
+            if storage._emu_device is not device:
+                tag_storage(storage, device)
+        except _NO_TAG:
             set_tag(result, device)
     elif isinstance(result, _TENSOR):
         set_tag(result, device)
@@ -180,26 +214,44 @@ def find_devices(args: Args, kwargs: Kwargs | None) -> tuple[torch.device | None
     """
     device = None
     host = False
-    # Both levels are written out: a call per argument would double the time of small operators.
+    # Nothing here is a function of its own: a call per argument would double the time of small operators.
     for value in (*args, *kwargs.values()) if kwargs else args:
+        kind = type(value)
+        if kind in PLAIN:
+            try:
+                found = _storage(value)._emu_device
+            except _NO_TAG:
+                found = tag_of(value)
+        elif kind in _NO_TENSORS:
+            continue
+        elif isinstance(value, _TENSOR):
+            found = tag_of(value)
+        else:
+            if isinstance(value, _SEQUENCES):
+                device, host = _find_in_sequence(value, device, host)
+            continue
+        if found is None:
+            host = host or is_host_operand(value)
+        elif device is None:
+            device = found
+        elif found is not device and found != device:
+            raise_mixed_devices(None, device, found)
+    return device, host
+
+
+def _find_in_sequence(
+    values: Iterable[object], device: torch.device | None, host: bool
+) -> tuple[torch.device | None, bool]:
+    """Go on with :func:`find_devices` in a list or tuple of tensors."""
+    for value in values:
         if isinstance(value, _TENSOR):
             found = tag_of(value)
             if found is None:
                 host = host or is_host_operand(value)
             elif device is None:
                 device = found
-            elif found != device:
+            elif found is not device and found != device:
                 raise_mixed_devices(None, device, found)
-        elif isinstance(value, _SEQUENCES):
-            for item in value:
-                if isinstance(item, _TENSOR):
-                    found = tag_of(item)
-                    if found is None:
-                        host = host or is_host_operand(item)
-                    elif device is None:
-                        device = found
-                    elif found != device:
-                        raise_mixed_devices(None, device, found)
     return device, host
 
 
@@ -260,7 +312,7 @@ def create(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
 
 
 def _check_generator(generator: torch.Generator, device: torch.device) -> None:
-    kind = getattr(generator, TAG, CPU).type
+    kind = generator.device.type
     if kind != device.type and device.type in (*TYPES, "cpu"):
         raise RuntimeError(
             f"Expected a '{device.type}' device type for generator but found '{kind}'"

@@ -23,7 +23,7 @@ _NAMES = ("native_layer_norm", "native_layer_norm_backward", "_softmax", "_log_s
 def install() -> None:
     """Replace the operators' kernels for host memory, where emulated tensors lie; a torch that hides its own keeps them."""
     try:
-        forward, backward, *softmaxes = (_kernel_of_torch(name) for name in _NAMES)
+        forward, backward, *softmaxes = (kernel_of_torch(name) for name in _NAMES)
     except (AttributeError, RuntimeError):
         return
     library = torch.library.Library("aten", "IMPL", "CPU")  # the kernels end with it
@@ -36,7 +36,8 @@ def install() -> None:
     record(what, "torch has 16 bits on the CPU", library._destroy)
 
 
-def _kernel_of_torch(name: str) -> Callable[..., Any]:
+def kernel_of_torch(name: str) -> Callable[..., Any]:
+    """Return torch's own kernel of an operator for host memory."""
     kernel = torch.library.get_kernel(f"aten::{name}", "CPU")
     keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
     return functools.partial(kernel.call_boxed, keys)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn, Self
 
@@ -27,7 +27,7 @@ from emu.accelerator.device_tags import (
 )
 from emu.accelerator.errors import NotEmulatedError
 from emu.accelerator.events import HostEvent
-from emu.accelerator.generator import DefaultGenerators
+from emu.accelerator.generator import DEFAULT, DeviceGenerator
 from emu.accelerator.legacy_types import make_types
 from emu.accelerator.state import refuse_in_capture, state
 from emu.kernels.core.environment import cuda_capability, device_model
@@ -210,6 +210,7 @@ def _device_functions(kind: str) -> Namespace:
         "device_count": lambda: device_count(),
         "is_available": lambda: True,
         "is_initialized": lambda: True,
+        "_initialized": True,  # else checkpoints keep no states of generators
         "init": lambda: None,
         "_is_in_bad_fork": lambda: False,
         "can_device_access_peer": lambda device, peer_device: (
@@ -255,26 +256,32 @@ def _stream_functions(kind: str, stream_type: type[Stream]) -> Namespace:
 
 
 def _random_functions(kind: str) -> Namespace:
-    """Return the random functions: one generator, the host's, serves every device."""
-    generator = torch.default_generator
-    generators = DefaultGenerators(kind)
+    """Return the random functions; each device has a generator of its own."""
+    generators = DEFAULT[kind]
 
-    def seed(value: int) -> None:
-        generators.manual_seed(int(value))
+    def of(device: DeviceLike) -> DeviceGenerator:
+        where = torch.device(device) if isinstance(device, str) else device
+        named = isinstance(where, int) or where.index is not None
+        return generators.of(index_of(kind, device if named else None))
+
+    def seed_all() -> None:
+        generators.manual_seed_all(generators.current.seed())
+
+    def set_states(new_states: Iterable[torch.Tensor]) -> None:
+        for index, new_state in enumerate(new_states):
+            of(index).set_state(new_state)
 
     return {
         "default_generators": generators,
-        "manual_seed": seed,
-        "manual_seed_all": seed,
-        "seed": lambda: seed(generator.seed()),
-        "seed_all": lambda: seed(generator.seed()),
-        "initial_seed": lambda: generator.initial_seed(),
-        "get_rng_state": lambda device=kind: generator.get_state(),
-        "set_rng_state": lambda new_state, device=kind: generator.set_state(new_state) and None,
-        "get_rng_state_all": lambda: [generator.get_state()] * device_count(),
-        "set_rng_state_all": lambda new_states: (
-            [generator.set_state(s) for s in new_states] and None
-        ),
+        "manual_seed": lambda seed: generators.current.manual_seed(seed) and None,
+        "manual_seed_all": lambda seed: generators.manual_seed_all(seed),
+        "seed": lambda: generators.current.seed() and None,
+        "seed_all": seed_all,
+        "initial_seed": lambda: generators.current.initial_seed(),
+        "get_rng_state": lambda device=kind: of(device).get_state(),
+        "set_rng_state": lambda new_state, device=kind: of(device).set_state(new_state) and None,
+        "get_rng_state_all": lambda: [generator.get_state() for generator in generators],
+        "set_rng_state_all": set_states,
     }
 
 

@@ -23,6 +23,7 @@ from emu.accelerator import (
     device_tags,
     distributed,
     division,
+    draws,
     dlpack,
     dtensor,
     generator,
@@ -42,7 +43,7 @@ from emu.accelerator import (
     wrappers,
 )
 from emu.accelerator.annotations import Tensor
-from emu.accelerator.mode import adopt, enter, inside, leave, on_stack
+from emu.accelerator.mode import adopt, calling_back, enter, leave, on_stack
 from emu.accelerator.patches import record, replace
 from emu.accelerator.state import begin_pass, end_pass
 
@@ -61,11 +62,13 @@ def set_up() -> None:
     """
     if torch._C._get_privateuse1_backend_name() != "npu":  # a name for good: torch sets it once
         rename_privateuse1_backend("npu")
+    generator.begin()
     modules.install()
     _generate_npu_methods()
     handlers.provide_npu()
     serialization.install()
     generator.install()
+    draws.install()
     torch_streams.install()
     autocast.install()
     batch_norm.install()
@@ -136,7 +139,7 @@ def _cover_backward() -> None:
         try:
             if on_stack():
                 return run(t_outputs, *args, **kwargs)
-            with inside():
+            with calling_back():
                 return run(t_outputs, *args, **kwargs)
         finally:
             end_pass(before)
@@ -158,7 +161,7 @@ def _cover_saved_tensors() -> None:
                 return hook(value)
             if isinstance(value, torch.Tensor):
                 adopt(value)
-            with inside():
+            with calling_back():
                 return hook(value)
 
         return run

@@ -86,6 +86,13 @@ def pass_device() -> torch.device | None:
     return torch._C._get_obj_in_tls(_PASS) if _stashed(_PASS) else None
 
 
+def working_device() -> torch.device | None:
+    """Return the device for which torch's C++ code works now: that of the call being handled, or of the backward pass."""
+    if state.running is None and torch._C._current_graph_task_id() >= 0:
+        return pass_device()
+    return state.running
+
+
 def current() -> dict[str, int]:
     """Return the index of the current device of each type, as a dictionary that may be changed.
 

@@ -17,7 +17,7 @@ from emu.accelerator.device_tags import CPU, emulated_device, resolve, set_tag
 from emu.accelerator.import_hooks import after_import
 from emu.accelerator.mode import on_stack
 from emu.accelerator.patches import replace
-from emu.accelerator.state import TYPES, state
+from emu.accelerator.state import TYPES, state, working_device
 
 
 def install() -> None:
@@ -89,8 +89,8 @@ def _change_tracer(module: ModuleType) -> None:
     def create_with_device(
         self: Any, kind: str, target: Any, args: Any, kwargs: Any, *rest: Any, **named: Any
     ) -> Any:
-        if state.running is not None and kwargs and kwargs.get("device") == CPU:
-            kwargs = {**kwargs, "device": state.running}
+        if kwargs and kwargs.get("device") == CPU and working_device() is not None:
+            kwargs = {**kwargs, "device": working_device()}
         return create(self, kind, target, args, kwargs, *rest, **named)
 
     replace(tracer, "create_node", create_with_device, "traced graphs name the CPU")

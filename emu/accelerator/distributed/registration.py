@@ -33,7 +33,7 @@ from torch.cuda import nccl
 from torch.distributed import distributed_c10d
 
 from emu.accelerator.device_tags import accelerator_type
-from emu.accelerator.distributed import at_once, process_group, works
+from emu.accelerator.distributed import at_once, process_group, spawned, works
 from emu.accelerator.distributed.process_group import WorldProcessGroup
 from emu.accelerator.distributed.store import WorldStore
 from emu.accelerator.patches import record, replace
@@ -78,6 +78,7 @@ def register() -> None:
     _registered = True
     record("torch.distributed", "backends are registered once", _forget)
     at_once.provide()
+    spawned.install()
     _register_plugin("hccl", DEVICES["hccl"])
     module: Any = distributed_c10d
     replace(module, "_NCCL_AVAILABLE", True, "torch asks whether it was built with NCCL")
@@ -223,9 +224,13 @@ def _device(device_id: Any, backend: str) -> torch.device | None:
 
 def _world(backend: str) -> World:
     try:
-        return world()
+        found: World | None = world()
     except CommError:
+        found = spawned.accept()
+    if found is None:
         raise CommError(
             f"init_process_group with backend {backend!r} must be called in a PE, but this process is "
-            "none: run the script with `emu run -n N script.py`"
-        ) from None
+            "none: run the script with `emu run -n N script.py`, or start it with "
+            "torch.multiprocessing.spawn"
+        )
+    return found
