@@ -49,7 +49,7 @@ def launch_forked(fn: Callable[[], T], n_pes: int, options: LaunchOptions | None
         ExceptionGroup, KeyboardInterrupt, CacheFolderError: As of ``emu.launch``.
     """
     n_pes = check_pe_count(n_pes)
-    _load()
+    load_machine()
     chosen = options if options is not None else LaunchOptions()
     given = chosen.check_stdin(n_pes)
     cache_folder.check()
@@ -59,8 +59,8 @@ def launch_forked(fn: Callable[[], T], n_pes: int, options: LaunchOptions | None
     return carry_out(world, _Call(fn), chosen)
 
 
-def _load() -> None:
-    """Load in this process what each PE needs, once, as a fork server does."""
+def load_machine() -> None:
+    """Load in this process what each PE needs, once, as a fork server does; a launch does it otherwise."""
     if _Loaded.is_current:
         return
     before = dict(os.environ)  # loaded as a program, it chooses how many threads libraries have

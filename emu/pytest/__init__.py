@@ -5,7 +5,8 @@
 ``@pytest.mark.pes(2, 4)`` runs a test on that many PEs, with or without the option.
 
 pytest loads this module in every run where emu is installed, so it imports next to nothing; what it does is in
-:mod:`emu.pytest.settings`, :mod:`emu.pytest.pes` and :mod:`emu.pytest.launches`. The options, marks and fixtures are public.
+:mod:`emu.pytest.settings`, :mod:`emu.pytest.pes`, :mod:`emu.pytest.seeds`, :mod:`emu.pytest.launches` and
+:mod:`emu.pytest.addresses`. The options, marks and fixtures are public.
 
 Internal: names may change in any release.
 """
@@ -28,6 +29,8 @@ _HELP = {
     "them (default: EMU_CHECK)",
     "--emu-autotune": "which configuration an autotuned Triton kernel takes: first (that compiles), cached (the fastest; "
     "measured once, and kept on disk), full (measured in each process) (default: EMU_AUTOTUNE, or first)",
+    "--emu-seed": "seed of every test: of Python's, NumPy's and torch's random numbers, and of PyPTO's schedule; random: a "
+    "new one each time, and again the one that a test has failed with (default: none)",
     "--emu-timeout": "seconds without progress after which waiting PEs are reported as deadlocked (default: 60)",
 }
 
@@ -41,9 +44,10 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: Any) -> None:
     group.addoption("--emu-device-model", metavar="GPU", help=_HELP["--emu-device-model"])
     group.addoption("--emu-check", metavar="CHECK", help=_HELP["--emu-check"])
     group.addoption("--emu-autotune", metavar="HOW", help=_HELP["--emu-autotune"])
+    group.addoption("--emu-seed", metavar="N", help=_HELP["--emu-seed"])
     group.addoption("--emu-timeout", metavar="S", help=_HELP["--emu-timeout"])
     parser.addini("emu", "as --emu", type="bool", default=False)
-    for name in ("devices", "device-model", "check", "autotune", "timeout"):
+    for name in ("devices", "device-model", "check", "autotune", "seed", "timeout"):
         parser.addini(f"emu_{name.replace('-', '_')}", f"as --emu-{name}", default=None)
 
 
@@ -74,14 +78,19 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers."""
+    """Register the markers, and what keeps failing seeds."""
+    if not hasattr(config, "workerinput"):  # a worker of pytest-xdist sends reports
+        from emu.pytest import seeds
+
+        config.pluginmanager.register(seeds.Keeper(config), "emu-seeds")
     config.addinivalue_line(
         "markers",
         "pes(*counts): run the test on that many PEs, once for each count; its fixtures `world` and `n_pes` say where it is",
     )
     config.addinivalue_line(
         "markers",
-        "emu(check=None, link=None, timeout=None, poison=False): how a test's kernels are checked, and its PEs run",
+        "emu(check=None, link=None, timeout=None, poison=False, seed=None): how a test's kernels are checked, its PEs run, "
+        "and random numbers are drawn",
     )
 
 
@@ -94,10 +103,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Check the marks, and let the tests with PEs run on them."""
-    from emu.pytest import pes, settings
+    from emu.pytest import pes, seeds, settings
 
     for item in items:
         settings.prepare(item)
+        seeds.prepare(item)
         pes.prepare(item)
 
 
@@ -125,25 +135,29 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     pes.check_world(item)
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Let the marks of a test hold while it runs, its fixtures included."""
-    from emu.pytest import settings
+    from emu.pytest import pes, seeds, settings
 
-    with settings.of_test(item):
+    pes.load(item)
+    with settings.of_test(item), seeds.of_test(item):
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
     """Show how the test failed on each PE, and count its launches."""
-    from emu.pytest import pes, settings
+    from emu.pytest import addresses, pes, seeds, settings
 
     is_on = item.config.stash[settings.KEY].is_on
     if is_on and call.excinfo is not None:
         settings.hide_own_frames(item, call.excinfo)
     report = yield
     pes.complete(item, report, call)
+    seeds.note(item, report)
+    if call.excinfo is not None:
+        addresses.note(report, call.excinfo.value, item.config.invocation_params.dir)
     if is_on:
         from emu.pytest import launches
 
@@ -152,8 +166,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Say how many tests have launched kernels: one that launches none proves nothing of them."""
-    from emu.pytest import settings
+    """List bad addresses, and say how many tests have launched kernels: one that launches none proves nothing of them."""
+    from emu.pytest import addresses, settings
+
+    addresses.summarize(terminalreporter)
 
     if config.stash[settings.KEY].is_on:
         from emu.pytest import launches

@@ -12,8 +12,9 @@ import contextlib
 import os
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from traceback import print_exc
 from typing import Any, NoReturn, cast
 
 import pytest
@@ -28,6 +29,7 @@ from emu.pytest import settings
 
 _MARK = "pes"
 _PARAMETER = "n_pes"
+_ANNOUNCED = pytest.StashKey[bool]()
 Chain = list[tuple[Any, Any, str | None]]
 """What pytest prints of an exception and its causes."""
 
@@ -81,6 +83,19 @@ def prepare(item: pytest.Item) -> None:
             f"but this is a {type(item).__name__} that takes no parameters"
         )
     item.runtest = partial(_run, item, item.runtest)  # type: ignore[method-assign]
+
+
+def load(item: pytest.Item) -> None:
+    """Load what PEs need, for a test with the mark.
+
+    It is done before the test begins: a time limit of the test that interrupted the imports would break those of all tests.
+    """
+    if item.get_closest_marker(_MARK) is None:
+        return
+    from emu.comm.process.forked import load_machine
+
+    with contextlib.suppress(Exception):  # the test raises it again, and so fails alone
+        load_machine()
 
 
 def refuse_count(test: str) -> NoReturn:
@@ -159,10 +174,38 @@ def _run(item: pytest.Function, run: Callable[[], None]) -> None:
     )
     variables = torchrun_environment(n_pes, of_run.devices or n_pes)
     try:
-        launched = launch_forked(partial(_run_on_pe, item, run, variables), n_pes, options)
+        with _compilation_announced(item.config):
+            launched = launch_forked(partial(_run_on_pe, item, run, variables), n_pes, options)
     except ExceptionGroup as group:
         _raise(group)
     Launches.count += sum(launched)
+
+
+@contextlib.contextmanager
+def _compilation_announced(config: pytest.Config) -> Iterator[None]:
+    """Print a line when PEs compile kernels of this package: the first test on PEs waits for them, once a machine."""
+    from emu.comm.watchdog import compiling
+    from emu.kernels.core import cache_folder
+
+    def announce() -> None:
+        config.stash[_ANNOUNCED] = True
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        capture = config.pluginmanager.get_plugin("capturemanager")
+        if reporter is None:  # a worker of pytest-xdist has no terminal
+            return
+        with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+            reporter.ensure_newline()
+            reporter.write_line(
+                f"emu: compiling kernels for this CPU (once; kept in {cache_folder.base()})"
+            )
+
+    before = compiling.announce
+    if _ANNOUNCED not in config.stash:
+        compiling.announce = announce
+    try:
+        yield
+    finally:
+        compiling.announce = before
 
 
 def _raise(group: ExceptionGroup) -> NoReturn:
@@ -179,18 +222,18 @@ def _raise(group: ExceptionGroup) -> NoReturn:
             pytest.skip(outcomes[0].reason)
         if kinds == {"xfailed"}:
             pytest.xfail(outcomes[0].reason)
-        error = _unpickled(outcomes[0].error)
+        error = unpickled(outcomes[0].error)
         if error is not None:
             error.__cause__ = group
             raise error
     raise group
 
 
-def _unpickled(data: bytes | None) -> Exception | None:
+def unpickled(data: bytes | None) -> Exception | SystemExit | None:
     if data is not None:
         with contextlib.suppress(Exception):  # the class is the user's
             error = pickle.loads(data)
-            if isinstance(error, Exception):
+            if isinstance(error, (Exception, SystemExit)):
                 return error
     return None
 
@@ -199,7 +242,7 @@ def _pickled(error: BaseException) -> bytes | None:
     """Return an exception's bytes, or None if it cannot be pickled and rebuilt."""
     try:
         data = pickle.dumps(error)
-        return data if isinstance(pickle.loads(data), Exception) else None
+        return data if isinstance(pickle.loads(data), (Exception, SystemExit)) else None
     except Exception:  # noqa: BLE001 - the class is the user's
         return None
 
@@ -216,20 +259,43 @@ def _run_on_pe(item: pytest.Function, run: Callable[[], None], variables: dict[s
     if isinstance(item.funcargs.get("world"), WorldOfTest):
         item.funcargs["world"] = here
     try:
-        run()
+        with _children_ended():
+            run()
     except StoppedError as stop:  # in a deadlock it says where the PE waits
         stop.add_note(_WHERE + _text(_chain(_shown(item, stop))[-1][0]))
         raise
     except (pytest.skip.Exception, pytest.xfail.Exception) as outcome:
         kind = "skipped" if isinstance(outcome, pytest.skip.Exception) else "xfailed"
         raise OutcomeError([], kind, str(outcome)) from None
-    except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - all that a test may raise
+    except (Exception, SystemExit, pytest.fail.Exception) as error:  # noqa: BLE001 - all that a test may raise
         raise OutcomeError(
             _chain(_shown(item, error)), "failed", str(error), _pickled(error)
         ) from None
     finally:
         _save_coverage()
     return Launches.count - before
+
+
+@contextlib.contextmanager
+def _children_ended() -> Iterator[None]:
+    """End a process that the block has forked, and that leaves it: it is no PE, and must not answer for one."""
+    process, status = os.getpid(), 0
+    try:
+        yield
+    except SystemExit as error:
+        if os.getpid() == process:
+            raise
+        status = error.code if isinstance(error.code, int) else int(error.code is not None)
+    except BaseException:
+        if os.getpid() == process:
+            raise
+        print_exc()
+        status = 1
+    if os.getpid() != process:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # it may be closed
+                stream.flush()
+        os._exit(status & 0xFF)
 
 
 def _save_coverage() -> None:

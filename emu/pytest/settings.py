@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _PLUGIN = __package__
 _DEFAULT_TIMEOUT = 60.0
+MAX_SEED = 2**32 - 1
+"""The largest that NumPy takes."""
+RANDOM = "random"
+"""As a seed: a new one for each test and run."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Settings:
         check: What Triton kernels check. None: what the environment says.
         autotune: Which configurations autotuned kernels take. None: what the environment says, or "first".
         timeout: Seconds without progress after which PEs are deadlocked.
+        seed: Seed of every test, or "random". None: none.
     """
 
     is_on: bool
@@ -39,6 +44,7 @@ class Settings:
     check: str | None
     autotune: str | None
     timeout: float
+    seed: int | str | None = None
 
 
 KEY = pytest.StashKey[Settings]()
@@ -60,6 +66,7 @@ def begin(config: pytest.Config) -> Settings:
         check=_read(config, "check", option_types.check),
         autotune=_read(config, "autotune", option_types.autotune),
         timeout=_read(config, "timeout", option_types.seconds) or _DEFAULT_TIMEOUT,
+        seed=_read(config, "seed", _as_seed),
     )
     config.stash[KEY] = settings
     if settings.is_on:
@@ -134,12 +141,14 @@ class OfTest:
         link: Emulated link between its PEs.
         timeout: Seconds without progress after which its PEs are deadlocked. None: what the run says.
         poison: Whether new symmetric memory is filled with NaN, or 0xA5 in every byte.
+        seed: Seed of random numbers, or "random". None: what the run says.
     """
 
     check: str | None = None
     link: Link | None = None
     timeout: float | None = None
     poison: bool = False
+    seed: int | str | None = None
 
 
 OF_TEST = pytest.StashKey[OfTest]()
@@ -193,6 +202,8 @@ def _setting(item: pytest.Item, name: str, value: Any) -> Any:
             return option_types.seconds(str(value))
         if name == "poison" and isinstance(value, bool):
             return value
+        if name == "seed" and isinstance(value, (int, str)) and not isinstance(value, bool):
+            return _as_seed(str(value))
     except (argparse.ArgumentTypeError, ValueError) as error:
         raise pytest.UsageError(f"{where}: {error}") from None
     rules = {
@@ -200,12 +211,40 @@ def _setting(item: pytest.Item, name: str, value: Any) -> Any:
         "link": "an emu.Link, or a text such as '25GB/s,2us'",
         "timeout": "a number of seconds",
         "poison": "True or False",
+        "seed": f"a whole number in [0, {MAX_SEED}], or 'random'",
     }
     if name not in rules:
         raise pytest.UsageError(
             f"{item.nodeid}: the mark emu takes {', '.join(rules)}, but got {name}"
         )
     raise pytest.UsageError(f"{where} must be {rules[name]}, but got {value!r}")
+
+
+def _as_seed(text: str) -> int | str:
+    """Return a seed, or "random".
+
+    Raises:
+        ValueError: It is neither.
+    """
+    if text == RANDOM:
+        return text
+    if not (text.isascii() and text.isdecimal()) or len(text) > 10 or int(text) > MAX_SEED:
+        raise ValueError(
+            f"must be a whole number in [0, {MAX_SEED}], or 'random', but got {text!r}"
+        )
+    return int(text)
+
+
+def seed_of(item: pytest.Item) -> int | str | None:
+    """Return the seed that the marks of a test give, else that of the run, else None.
+
+    A number that the run gives stands for "random" of a mark.
+    """
+    of_item = item.stash[OF_TEST].seed if OF_TEST in item.stash else None
+    of_run = item.config.stash[KEY].seed
+    if of_item == RANDOM and of_run is not None:  # a failure is run again so
+        return of_run
+    return of_run if of_item is None else of_item
 
 
 @contextlib.contextmanager
@@ -217,10 +256,26 @@ def of_test(item: pytest.Item) -> Iterator[None]:
         return
     from emu.triton import knobs
 
-    with knobs.runtime.scope(), pytest.MonkeyPatch.context() as patch:
+    with knobs.runtime.scope(), _shadows_for(check), pytest.MonkeyPatch.context() as patch:
         knobs.runtime.check = check
         patch.setenv("EMU_CHECK", check)  # for processes that the test starts
         yield
+
+
+@contextlib.contextmanager
+def _shadows_for(check: str) -> Iterator[None]:
+    """Note what is written to memory that is allocated inside the block, if the check asks for that."""
+    from emu.kernels.core import shadows
+    from emu.triton.runtime.check_modes import has_uninit
+
+    begins = has_uninit(check) and not shadows.are_kept()
+    if begins:
+        shadows.keep()
+    try:
+        yield
+    finally:
+        if begins:
+            shadows.keep(False)
 
 
 def hide_own_frames(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
@@ -241,9 +296,13 @@ def hide_own_frames(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseExcepti
     at: Any = excinfo.tb
     while at is not None:
         following = at.tb_next
-        while following is not None and following.tb_frame.f_code.co_filename.startswith(
-            (*own, "<launcher of")
-        ):
+        is_inside = False
+        while following is not None:
+            file = following.tb_frame.f_code.co_filename
+            is_own = file.startswith((*own, "<launcher of"))
+            if not is_own and not (is_inside and file == contextlib.__file__):
+                break
+            is_inside = True  # its with-statements pass through contextlib
             following = following.tb_next
         at.tb_next = following
         at = following

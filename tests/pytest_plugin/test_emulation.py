@@ -76,7 +76,8 @@ def test_double():
     run(16, 16)
 
 def test_without_a_kernel():
-    pass
+    import sys
+    assert "numba" not in sys.modules  # the machine's compiler, which takes a second to load
 """,
         *arguments,
     )
@@ -95,14 +96,43 @@ def test_a_check_reports_the_line_of_the_kernel_and_nothing_of_emu(pytest_in) ->
 def test_outside():
     run(16, 32)
 
+@pytest.mark.pes(2)
+@pytest.mark.emu(check="bounds")
+def test_on_one_pe(world):
+    if world.my_pe == 1:
+        run(16, 32)
+    world.barrier()
+
+@pytest.mark.emu(check="uninit")
+def test_unwritten():
+    x = torch.empty(16, device="cuda")
+    double[(1,)](x, torch.zeros_like(x), 16)
+
 def test_unchecked():
     run(16, 16)
+
+def test_of_unwritten_memory_that_nobody_checks():
+    x = torch.empty(16, device="cuda")
+    double[(1,)](x, torch.zeros_like(x), 16)
 """,
         "--emu",
     )
-    result.assert_outcomes(passed=1, failed=1)
+    result.assert_outcomes(passed=2, failed=3)
     result.stdout.fnmatch_lines(["*load of f32 out of bounds in kernel double*"])
     assert "bounds.py" not in result.stdout.str()
+    name = "test_a_check_reports_the_line_of_the_kernel_and_nothing_of_emu.py"
+    result.stdout.fnmatch_lines(
+        [
+            "*= emu: bad addresses =*",
+            f"{name}::test_outside",
+            f"  load out of bounds in kernel double, {name}:7, tensor x: right behind its end",
+            f"{name}::test_on_one_pe[[]2-PEs[]]",
+            f"  load out of bounds in kernel double, {name}:7, tensor x: right behind its end",
+            f"{name}::test_unwritten",
+            f"  unwritten memory used as stored value in kernel double, {name}:7, tensor x",
+        ],
+        consecutive=True,
+    )
 
 
 @needs_torch
@@ -189,10 +219,14 @@ def test_wrong_settings_end_the_run_before_a_test(arguments, said: str, pytest_i
         ("pes(n=2)", "*the mark pes takes one or more numbers of PEs*but got n=2"),
         ("pes(0)", "*the mark pes: n_pes must be an integer in [[]1, 1024[]], but got 0"),
         ("emu('bounds')", "*test_a: the mark emu takes arguments by name, but got ('bounds',)"),
-        ("emu(cheque=1)", "*the mark emu takes check, link, timeout, poison, but got cheque"),
+        ("emu(cheque=1)", "*the mark emu takes check, link, timeout, poison, seed, but got cheque"),
         ("emu(check=3)", "*check of the mark emu must be a text such as 'bounds', but got 3"),
         ("emu(timeout=-1)", "*timeout of the mark emu: must be a positive number*"),
         ("emu(link='fast')", "*link of the mark emu: *'fast'*"),
+        ("emu(seed=-1)", "*seed of the mark emu: must be a whole number in *, but got '-1'"),
+        ("emu(seed=True)", "*seed of the mark emu must be a whole number in *, but got True"),
+        ("pes('2')", "*the mark pes: n_pes must be an integer in [[]1, 1024[]], but got '2'"),
+        ("pes(True)", "*the mark pes: n_pes must be an integer in [[]1, 1024[]], but got True"),
         ("emu(poison=1)", "*poison of the mark emu must be True or False, but got 1"),
     ],
 )

@@ -194,6 +194,89 @@ def test_after(world):
     )
 
 
+def test_a_process_that_the_body_forks_does_not_answer_for_its_pe(pytest_in) -> None:
+    result = pytest_in(
+        """
+import sys
+
+@pytest.mark.pes(2)
+@pytest.mark.parametrize("how", ["exits", "returns", "raises"])
+def test_forks(world, how):
+    child = os.fork()
+    if not child:
+        if how == "returns":
+            return
+        if how == "raises":
+            raise ValueError("in the child")
+        sys.exit(3)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status == {"exits": 3, "returns": 0, "raises": 1}[how]
+    world.barrier()
+"""
+    )
+    result.assert_outcomes(passed=3)
+
+
+def test_an_exit_of_python_fails_its_test_and_stops_the_others(pytest_in) -> None:
+    result = pytest_in(
+        """
+import sys
+
+@pytest.mark.pes(2)
+@pytest.mark.parametrize("status", [None, 0, 3, "text"])
+def test_exits(world, status):
+    if world.my_pe == 0:
+        sys.exit(status)
+    world.barrier()
+
+@pytest.mark.pes(2)
+@pytest.mark.xfail(raises=SystemExit, strict=True)
+def test_expected(world):
+    sys.exit(0)
+
+@pytest.mark.pes(2)
+def test_caught(world):
+    with pytest.raises(SystemExit):
+        sys.exit(1)
+"""
+    )
+    result.assert_outcomes(passed=1, xfailed=1, failed=4)
+    result.stdout.fnmatch_lines(["On PE 0:", ">           sys.exit(status)", "E *SystemExit"])
+    assert "no progress" not in result.stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("method", "body"),
+    [
+        ("signal", "time.sleep(1000)"),
+        pytest.param("signal", "ctypes.CDLL(None).sleep(1000)", marks=pytest.mark.slow),
+        pytest.param("signal", "while True: pass", marks=pytest.mark.slow),
+    ],
+)
+def test_a_time_limit_of_pytest_timeout_ends_that_test_alone(
+    method: str, body: str, pytest_in
+) -> None:
+    pytest.importorskip("pytest_timeout")
+    result = pytest_in(
+        f"""
+import ctypes
+
+@pytest.mark.pes(2)
+@pytest.mark.timeout(1)  # less than the first test on PEs needs to load them
+def test_hangs(world):
+    {body}
+
+@pytest.mark.pes(2)
+def test_after(world):
+    world.barrier()
+""",
+        f"--timeout-method={method}",
+    )
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*Timeout*from pytest-timeout*"])
+    assert "numba" not in result.stdout.str()
+
+
 def test_an_emulated_link_and_poison_are_those_of_the_mark(pytest_in) -> None:
     result = pytest_in(
         """

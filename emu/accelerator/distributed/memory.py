@@ -6,7 +6,7 @@ import torch
 
 from emu.accelerator.arrays import Array, as_shared_array
 from emu.comm.errors import ArgumentError
-from emu.kernels.core.dtypes import BFLOAT16, KINDS
+from emu.kernels.core.dtype_table import BFLOAT16, KINDS
 
 SHARED = frozenset(getattr(torch, dtype.name) for dtype in KINDS if dtype != BFLOAT16)
 """Dtypes that torch, NumPy and the World share by name."""

@@ -11,14 +11,18 @@ posted its receive and is busy elsewhere delays nobody.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from emu.accelerator.arrays import Array
 from emu.comm.errors import ArgumentError
 from emu.comm.ops import Cmp
-from emu.comm.world.array import SymmetricArray
-from emu.comm.world.group import Group
-from emu.kernels.core.dtypes import DTYPES
+from emu.kernels.core.dtype_table import DTYPES
+
+if TYPE_CHECKING:  # they load Numba, and a process that is no PE needs neither
+    from emu.comm.world.array import SymmetricArray
+    from emu.comm.world.group import Group
 
 RING = 1024
 """Messages that may be in flight from one rank to another; one more waits for the first."""

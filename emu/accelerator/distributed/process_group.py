@@ -34,13 +34,14 @@ from emu.accelerator.distributed.works import (
 from emu.accelerator.mode import active
 from emu.comm.errors import ArgumentError
 from emu.comm.world.current import world
-from emu.comm.world.group import Group
 
 Tensors: TypeAlias = Sequence[Tensor]
 T = TypeVar("T")
 
 if TYPE_CHECKING:
     from torch._C import _distributed_c10d as c10d
+
+    from emu.comm.world.group import Group
 
     _Reduction: TypeAlias = c10d.AllreduceOptions | c10d.ReduceOptions | c10d.ReduceScatterOptions
 

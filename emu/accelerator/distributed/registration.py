@@ -25,7 +25,7 @@ import inspect
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -39,7 +39,9 @@ from emu.accelerator.distributed.store import WorldStore
 from emu.accelerator.patches import record, replace
 from emu.comm.errors import ArgumentError, CommError
 from emu.comm.world.current import world
-from emu.comm.world.world import World
+
+if TYPE_CHECKING:  # it loads Numba, and a process that is no PE does not need it
+    from emu.comm.world.world import World
 
 DEVICES = {"nccl": ["cuda"], "hccl": ["npu"]}
 """Backends and the device types of the tensors that they take."""

@@ -13,14 +13,15 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 from torch._C._distributed_c10d import Store
 from torch.distributed import DistStoreError
 
-from emu.comm.world.array import SymmetricArray
-from emu.comm.world.world import World
+if TYPE_CHECKING:  # they load Numba, and a process that is no PE needs neither
+    from emu.comm.world.array import SymmetricArray
+    from emu.comm.world.world import World
 
 T = TypeVar("T")
 Value: TypeAlias = str | bytes | Sequence[int]
