@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 from llvmlite import binding
 
+from emu.tile.cpu import constant_masks
+
 _lock = threading.Lock()  # LLVM's engine is not made for two threads at once
 _next_number = 0
 
@@ -111,8 +113,9 @@ def to_object(text: str, target: Target | None = None, effort: Effort = Effort.F
     Returns:
         The object file.
     """
+    target = target or default_target()
     with _lock:
-        machine = _machine(target or default_target())
+        machine = _machine(target)
         if effort is Effort.FULL:
             module = _optimised(text, machine)
         else:
@@ -120,14 +123,24 @@ def to_object(text: str, target: Target | None = None, effort: Effort = Effort.F
             module.triple, module.data_layout = machine.triple, str(machine.target_data)
         if effort is Effort.QUICK:
             _simplify(module, machine)
-        return bytes(machine.emit_object(module))
+        return bytes(machine.emit_object(_with_hidden_masks(module, target)))
 
 
 def to_assembly(text: str, target: Target | None = None) -> str:
     """Return the assembly of what :func:`to_object` compiles, for readers."""
+    target = target or default_target()
     with _lock:
-        machine = _machine(target or default_target())
-        return str(machine.emit_assembly(_optimised(text, machine)))
+        machine = _machine(target)
+        module = _with_hidden_masks(_optimised(text, machine), target)
+        return str(machine.emit_assembly(module))
+
+
+def _with_hidden_masks(module: binding.ModuleRef, target: Target) -> binding.ModuleRef:
+    """Return a module in which LLVM sees no mask that it would compile wrongly."""
+    if not host_is_x86() or "+avx512f" in target.features.split(","):
+        return module
+    text = constant_masks.hide(str(module))
+    return module if text is None else binding.parse_assembly(text)
 
 
 def _optimised(text: str, machine: binding.TargetMachine) -> binding.ModuleRef:
