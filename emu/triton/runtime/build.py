@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from emu.tile.ir import Module
 from emu.triton import knobs
 from emu.triton.knob_values import CompileTimes
+from emu.triton.language import target_info
 from emu.triton.language.constants import base_type
 from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import backends, cache
@@ -57,6 +58,14 @@ def _bf16_native() -> bool:
     return knobs.language.allow_bf16_native
 
 
+def _device_target() -> str | None:
+    """Return the kind and architecture of the driver's device, by which kernels may choose their code."""
+    target = target_info.current_target()
+    if target is None or target.backend == "cpu":
+        return None
+    return f"{target.backend}:{target.arch}"
+
+
 @dataclass(frozen=True)
 class Request:
     """Description of a kernel to build: function, argument types and constants.
@@ -73,6 +82,7 @@ class Request:
         input_precision: Default of ``dot`` where operands of fp32 are rounded as a kernel says; None where they
             are not.
         bf16_native: Whether ``dot`` of bf16 takes the CPU's own instruction.
+        target: What ``target_info`` says of a device that is not the CPU: its kind and architecture; None for the CPU.
     """
 
     fn: JITCallable
@@ -85,6 +95,7 @@ class Request:
     input_precision: str | None = None
     sanitize: bool = True
     bf16_native: bool = field(default_factory=_bf16_native)
+    target: str | None = field(default_factory=_device_target)
 
     def key(self) -> Key:
         """Return a key of the request among those of one function, in this process."""
@@ -97,6 +108,7 @@ class Request:
             self.input_precision,
             self.sanitize,
             self.bf16_native,
+            self.target,
         )
         return tuple(self.signature.items()), constants, *how
 
@@ -125,6 +137,8 @@ class Request:
             parts = (*parts, "wraps")
         if self.bf16_native:
             parts = (*parts, "bf16_native")
+        if self.target is not None:
+            parts = (*parts, self.target)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
 
     def module(self) -> Module:
