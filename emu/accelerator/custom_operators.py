@@ -15,10 +15,10 @@ import torch
 from torch._library.custom_ops import CustomOpDef
 from torch.library import Library
 
-from emu.accelerator.device_tags import emulated_device
+from emu.accelerator.device_tags import CPU, emulated_device
 from emu.accelerator.mode import calling_back, on_stack
 from emu.accelerator.patches import replace
-from emu.accelerator.state import TYPES
+from emu.accelerator.state import TYPES, state
 
 Kernel: TypeAlias = Callable[..., Any]
 """Kernel of an operator, with the parameters of its schema."""
@@ -35,10 +35,14 @@ class _Kernels:
         self.of_torch = _kernel_of_torch(name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the kernel for the device of the arguments."""
+        """Run the kernel for the device of the arguments; of a factory, for the device of its result."""
         # Torch has chosen the CPU for all of them, so the tags decide; the first tagged tensor counts.
-        tags = map(emulated_device, _tensors((*args, *kwargs.values())))
-        kind = next((tag.type for tag in tags if tag), "cpu")
+        tensors = list(_tensors((*args, *kwargs.values())))
+        device = next(filter(None, map(emulated_device, tensors)), None)
+        made_on = state.running, state.creating
+        if not tensors:
+            device, state.creating = state.creating, None
+        kind = device.type if device else "cpu"
         kernel = self.by_kind.get(kind)
         if kernel is None:
             if self.of_torch is not None:
@@ -47,6 +51,8 @@ class _Kernels:
                 f"Could not run '{self.name}' with arguments from the '{kind.upper()}' backend: the "
                 f"script has kernels for {', '.join(sorted(self.by_kind))}"
             )
+        if device is not None and kwargs.get("device") == CPU and device in made_on:
+            kwargs = {**kwargs, "device": device}  # the mode has put the host there
         return kernel(*args, **kwargs)
 
 

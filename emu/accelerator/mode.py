@@ -295,10 +295,11 @@ def create(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     # These two share the memory of their source, which must not happen between devices.
     source = args[0] if args and func in _ALIASING else None
     before, state.running = state.running, device if emulated else None
+    state.creating = state.running
     try:
         result = func(*args, **kwargs)
     finally:
-        state.running = before
+        state.running, state.creating = before, None
     if source is not None:
         here = tag_of(source) if isinstance(source, _TENSOR) else None
         if here == (device if emulated else None):

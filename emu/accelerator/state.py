@@ -22,6 +22,7 @@ class _State(threading.local):
 
     Attributes:
         running: Device of the call that is being handled.
+        creating: Device on which the call that is being handled makes a tensor, until an operator has heard of it.
         current: Index of the current device of each type.
         in_pass: Number of the backward pass whose device was made the current one; -1: none.
         streams: Streams that were entered, by type, innermost last.
@@ -32,6 +33,7 @@ class _State(threading.local):
 
     def __init__(self) -> None:
         self.running: torch.device | None = None
+        self.creating: torch.device | None = None
         self.current: dict[str, int] = dict.fromkeys(TYPES, 0)
         self.in_pass = -1
         self.fakes_show_devices: bool | None = None

@@ -49,6 +49,42 @@ def operators_of_torch():
     assert (torch.ones(2, device="npu") * 2).tolist() == [2.0, 2.0]
 
 
+def factories_of_torch():
+    library = torch.library.Library("aten", "IMPL")
+    warnings.simplefilter("ignore")  # torch warns that a kernel is replaced
+    called = []
+
+    def ones(size, *, dtype=None, layout=None, device=None, pin_memory=None):
+        called.append(device)
+        assert torch.zeros(2).device.type == "cpu"  # a tensor of the host made by the kernel
+        return torch.empty(size, dtype=dtype, device=device).fill_(7.0)
+
+    def copied(x, *, dtype=None, device=None, **options):
+        called.append(device)
+        return torch.full(x.shape, 8.0, dtype=dtype or x.dtype, device=device or x.device)
+
+    library.impl("ones", ones, "CUDA")
+    x = torch.ones(2, device="cuda")
+    assert x.tolist() == [7.0, 7.0]
+    assert x.is_cuda
+    with torch.device("cuda:0"):
+        assert torch.ones(2).tolist() == [7.0, 7.0]
+    assert torch.ones(2).tolist() == [1.0, 1.0]
+    assert torch.ones(2, device="npu").tolist() == [1.0, 1.0]
+    library.impl("_to_copy", copied, "CUDA")
+    half = x.to(torch.float16)
+    assert half.tolist() == [8.0, 8.0]
+    assert half.is_cuda
+    assert torch.zeros(2).to("cuda").tolist() == [0.0, 0.0]  # the source's device chooses
+    assert [str(device) for device in called] == ["cuda:0", "cuda:0", "cuda:0"]
+    library._destroy()
+    assert torch.ones(2, device="cuda").tolist() == [1.0, 1.0]
+
+
+def test_factories_call_the_kernel_of_the_device_that_they_are_given() -> None:
+    check_on_devices(factories_of_torch)
+
+
 def test_a_kernel_for_one_device_leaves_those_of_the_others() -> None:
     check_on_devices(operators_of_torch)
 

@@ -1,63 +1,74 @@
-"""Queries about the target: the emulated GPU where torch has emulated ``cuda`` devices, else the CPU."""
+"""Queries about the target, that of the driver in use: NVIDIA's where torch has emulated ``cuda`` devices."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from emu.triton.runtime.active import driver
+from emu.triton.active_driver import driver
 from emu.triton.source import constexpr_function
 
 
-@constexpr_function
 def current_target() -> Any:
-    """Return the ``GPUTarget`` that kernels are compiled for, as programs see it."""
-    return driver.active.get_current_target()
+    """Return the target of the driver in use, or None if there is no driver."""
+    active = driver.active
+    return None if active is None else active.get_current_target()
 
 
 @constexpr_function
 def is_cuda() -> bool:
-    """Return whether the target is one of NVIDIA's."""
-    return bool(driver.active.get_current_target().backend == "cuda")
+    """Return whether the target is NVIDIA's."""
+    target = current_target()
+    return target is not None and target.backend == "cuda"
 
 
 @constexpr_function
 def cuda_capability_geq(major: int, minor: int = 0) -> bool:
-    """Return whether the target is one of NVIDIA's, of a compute capability of at least ``major.minor``."""
-    target = driver.active.get_current_target()
-    return bool(target.backend == "cuda" and target.arch >= 10 * major + minor)
+    """Return whether the target is NVIDIA's and has at least a compute capability."""
+    target = current_target()
+    if target is None or target.backend != "cuda":
+        return False
+    return bool(target.arch >= 10 * major + minor)
 
 
 @constexpr_function
 def is_hip() -> bool:
-    """Return False: no device of AMD is emulated."""
-    return False
+    """Return whether the target is AMD's."""
+    target = current_target()
+    return target is not None and target.backend == "hip"
 
 
 @constexpr_function
 def is_hip_cdna3() -> bool:
-    """Return False: no device of AMD is emulated."""
-    return False
+    """Return whether the target is AMD's gfx942."""
+    return _is_hip("gfx942")
 
 
 @constexpr_function
 def is_hip_cdna4() -> bool:
-    """Return False: no device of AMD is emulated."""
-    return False
+    """Return whether the target is AMD's gfx950."""
+    return _is_hip("gfx950")
 
 
 @constexpr_function
 def is_hip_gfx1250() -> bool:
-    """Return False: no device of AMD is emulated."""
-    return False
+    """Return whether the target is AMD's gfx1250."""
+    return _is_hip("gfx1250")
 
 
 @constexpr_function
 def is_xpu() -> bool:
-    """Return False: no device of Intel is emulated."""
-    return False
+    """Return whether the target is Intel's."""
+    target = current_target()
+    return target is not None and target.backend == "xpu"
 
 
 @constexpr_function
 def is_xpu_cri() -> bool:
-    """Return False: no device of Intel is emulated."""
-    return False
+    """Return whether the target is Intel's cri."""
+    target = current_target()
+    return target is not None and target.backend == "xpu" and target.arch["arch"] == "cri"
+
+
+def _is_hip(arch: str) -> bool:
+    target = current_target()
+    return target is not None and target.backend == "hip" and target.arch == arch

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from emu.tile.ir import Module
 from emu.triton import knobs
 from emu.triton.knob_values import CompileTimes
+from emu.triton.language import target_info
 from emu.triton.language.constants import base_type
 from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import backends, cache
-from emu.triton.runtime.active import driver
 from emu.triton.runtime.arguments import CONSTANT, Key, constant_key
 from emu.triton.runtime.backends import Executable
 from emu.triton.runtime.extensions import (
@@ -58,9 +58,12 @@ def _bf16_native() -> bool:
     return knobs.language.allow_bf16_native
 
 
-def _gpu() -> str | None:
-    target = driver.active.get_current_target()
-    return f"cuda:{target.arch}" if target.backend == "cuda" else None
+def _device_target() -> str | None:
+    """Return the kind and architecture of the driver's device, by which kernels may choose their code."""
+    target = target_info.current_target()
+    if target is None or target.backend == "cpu":
+        return None
+    return f"{target.backend}:{target.arch}"
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ class Request:
         input_precision: Default of ``dot`` where operands of fp32 are rounded as a kernel says; None where they
             are not.
         bf16_native: Whether ``dot`` of bf16 takes the CPU's own instruction.
-        gpu: The emulated GPU that ``tl.target_info`` names to the kernel, such as ``cuda:80``; None without one.
+        target: What ``target_info`` says of a device that is not the CPU: its kind and architecture; None for the CPU.
     """
 
     fn: JITCallable
@@ -92,7 +95,7 @@ class Request:
     input_precision: str | None = None
     sanitize: bool = True
     bf16_native: bool = field(default_factory=_bf16_native)
-    gpu: str | None = field(default_factory=_gpu)
+    target: str | None = field(default_factory=_device_target)
 
     def key(self) -> Key:
         """Return a key of the request among those of one function, in this process."""
@@ -105,7 +108,7 @@ class Request:
             self.input_precision,
             self.sanitize,
             self.bf16_native,
-            self.gpu,
+            self.target,
         )
         return tuple(self.signature.items()), constants, *how
 
@@ -134,8 +137,8 @@ class Request:
             parts = (*parts, "wraps")
         if self.bf16_native:
             parts = (*parts, "bf16_native")
-        if self.gpu is not None:
-            parts = (*parts, self.gpu)
+        if self.target is not None:
+            parts = (*parts, self.target)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
 
     def module(self) -> Module:

@@ -51,7 +51,7 @@ def to_tf32(x: tensor, suffixes: Suffixes) -> tensor:
     return where(mathematics.abs(x) < float("inf"), kept, x)
 
 
-def _to_e2m1(x: tensor) -> tensor:
+def to_e2m1(x: tensor) -> tensor:
     """Return the four bits of each number's nearest e2m1, ties to even, as uint8; the largest is 6."""
     size = mathematics.abs(x)
     code = cast_to(like(size, 0.0), uint8)
@@ -64,7 +64,7 @@ def _to_e2m1(x: tensor) -> tensor:
     return where(is_nan(x), 7, code | sign)
 
 
-def _from_e2m1(code: tensor) -> tensor:
+def from_e2m1(code: tensor) -> tensor:
     """Return the numbers of four bits each as fp16."""
     size = cast_to(code & 7, float32)
     value = where(size < 4, size * 0.5, where(size == 7, 6.0, size - 2))
@@ -113,7 +113,7 @@ def packed_to(kind: str, high: tensor, low: tensor, suffixes: Suffixes) -> tenso
         return (halves[0] << 16) | halves[1]
     if kind == "e2m1x2":
         relu = [s for s in suffixes if s == "relu"]
-        codes = [_to_e2m1(finished(cast_to(v, float32), relu)) for v in (high, low)]
+        codes = [to_e2m1(finished(cast_to(v, float32), relu)) for v in (high, low)]
         return (codes[0] << 4) | codes[1]
     if kind in _BYTES or kind == "ue8m0x2":
         codes = [cast_to(_to_byte(v, kind, suffixes), uint16) for v in (high, low)]
@@ -128,7 +128,7 @@ def unpacked_from(kind: str, bits: tensor, to: str, suffixes: Suffixes) -> tenso
     half = _HALVES[to]
     if kind == "e2m1x2":
         byte = cast_to(bits, uint8)
-        pair = [cast_to(_from_e2m1(byte >> place & 15), half) for place in (4, 0)]
+        pair = [cast_to(from_e2m1(byte >> place & 15), half) for place in (4, 0)]
     elif kind in _BYTES or kind == "ue8m0x2":
         pair = [_from_byte(cast_to(bits >> place, uint8), kind, half) for place in (8, 0)]
     else:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from emu.tile import ir
 from emu.triton.language.arithmetic import and_, equal, invert, not_equal, or_, where, xor_
-from emu.triton.language.assembly import arithmetic, conversions
+from emu.triton.language.assembly import arithmetic, conversions, rounding
 from emu.triton.language.assembly.memory import MEMORY
 from emu.triton.language.assembly.registers import Registers, type_of
 from emu.triton.language.assembly.text import (
@@ -19,13 +19,25 @@ from emu.triton.language.assembly.text import (
     Register,
     Scope,
     Statement,
+    Vector,
     unsupported,
 )
 from emu.triton.language.context import builder
 from emu.triton.language.conversion import bitcast_to, cast_to
 from emu.triton.language.extra.bits import is_nan
 from emu.triton.language.reductions import reduce_or
-from emu.triton.language.types import bfloat16, dtype, float16, int1, int32, uint8, uint16, uint32
+from emu.triton.language.types import (
+    bfloat16,
+    dtype,
+    float16,
+    float32,
+    get_int_dtype,
+    int1,
+    int32,
+    uint8,
+    uint16,
+    uint32,
+)
 from emu.triton.language.values import tensor
 
 _NOTHING = {
@@ -34,7 +46,13 @@ _NOTHING = {
 }
 """Instructions that have no effect: one program is one thread, and its memory operations keep their order."""
 
-_PACKED = {"f16x2": float16, "bf16x2": bfloat16, "s16x2": dtype("int16"), "u16x2": uint16}
+_PACKED = {
+    "f16x2": float16,
+    "bf16x2": bfloat16,
+    "s16x2": dtype("int16"),
+    "u16x2": uint16,
+    "f32x2": float32,
+}
 
 _ORDERED: dict[str, Callable[[tensor, tensor], tensor]] = {
     "eq": lambda a, b: a == b,
@@ -214,13 +232,8 @@ class Program:
         half = _PACKED.get(type_name)
         try:
             if half is not None:
-                parts = []
-                for shift in (0, 16):
-                    words = [self._read(instruction, p, uint32) for p in places]
-                    halves = [bitcast_to(cast_to(w >> shift, uint16), half) for w in words]
-                    result = body(suffixes, *halves)
-                    parts.append(bitcast_to(arithmetic.finished(result, suffixes), uint16))
-                value = (cast_to(parts[1], uint32) << 16) | cast_to(parts[0], uint32)
+                words = [self._read(instruction, p, held) for p in places]
+                value = _of_pairs(body, suffixes, words, half)
             else:
                 operands = [
                     self._read(instruction, p, uint32 if p - 1 in counts else held) for p in places
@@ -230,9 +243,7 @@ class Program:
                         f"{'int' if held.is_int_signed() else 'uint'}{2 * held.int_bitwidth}"
                     )
                     operands[2] = self._read(instruction, 3, wide)
-                if "ftz" in suffixes and held.name == "fp32":
-                    operands = [arithmetic.flushed(o) for o in operands]
-                value = arithmetic.finished(body(suffixes, *operands), suffixes)
+                value = _computed(body, suffixes, operands)
         except TypeError as error:
             if "positional argument" not in str(error):
                 raise
@@ -256,7 +267,8 @@ class Program:
 
     def _converted(self, instruction: Instruction, to: str, source: str) -> tensor | None:
         suffixes, count = instruction.suffixes[:-2], len(instruction.operands)
-        float32 = dtype("fp32")
+        if "rs" in suffixes:
+            return self._randomly_rounded(instruction, to, source)
         if to == "tf32" and source == "f32":
             return conversions.to_tf32(self._read(instruction, 1, float32), suffixes)
         if source == "f32" and count == 3:
@@ -274,6 +286,18 @@ class Program:
         if kinds[0] is None or kinds[1] is None:
             return None
         return conversions.converted(self._read(instruction, 1, kinds[1]), kinds[0], suffixes)
+
+    def _randomly_rounded(self, instruction: Instruction, to: str, source: str) -> tensor | None:
+        """Round two or four numbers up or down as the bits of the last operand say."""
+        operands = instruction.operands
+        numbers: Sequence[Operand] = operands[1:-1]
+        if len(numbers) == 1 and isinstance(numbers[0], Vector):
+            numbers = numbers[0].items
+        if source != "f32" or len(numbers) != (4 if to.endswith("x4") else 2):
+            return None
+        values = [self.registers.read(n, float32, instruction.text) for n in numbers]
+        random = self._read(instruction, len(operands) - 1, uint32)
+        return rounding.randomly_packed_to(to, values, random, instruction.suffixes)
 
     # ---- predicates
 
@@ -360,3 +384,23 @@ class Program:
         if instruction.suffixes[0] not in results:
             raise unsupported(instruction.text, f"the test .{instruction.suffixes[0]}")
         self._write(instruction, results[instruction.suffixes[0]])
+
+
+def _computed(body: arithmetic.Body, suffixes: Sequence[str], operands: Sequence[tensor]) -> tensor:
+    """Return an instruction's result with what its suffixes ask of operands and result."""
+    if "ftz" in suffixes:
+        operands = [arithmetic.flushed(o) if o.dtype == float32 else o for o in operands]
+    return arithmetic.finished(body(suffixes, *operands), suffixes)
+
+
+def _of_pairs(
+    body: arithmetic.Body, suffixes: Sequence[str], words: Sequence[tensor], half: dtype
+) -> tensor:
+    """Compute with the lower and the upper halves of words."""
+    width = half.primitive_bitwidth
+    part, whole = get_int_dtype(width, False), get_int_dtype(2 * width, False)
+    results = []
+    for shift in (0, width):
+        halves = [bitcast_to(cast_to(w >> shift, part), half) for w in words]
+        results.append(cast_to(bitcast_to(_computed(body, suffixes, halves), part), whole))
+    return (results[1] << width) | results[0]

@@ -24,7 +24,7 @@ from emu.triton.language.values import tensor
 
 _FLOATS = {"f16": float16, "bf16": bfloat16, "f32": float32, "f64": float64}
 _WIDTH = re.compile(r"[bus](8|16|32|64)$")
-_PACKED = re.compile(r"(?:f16|bf16|s16|u16|b16)x2$")
+_PACKED = re.compile(r"(?:(?:f|bf|s|u|b)(16)|f(32))x2$")
 
 # One program is a block of one thread here, and a cluster of one block.
 _SPECIAL = {
@@ -39,8 +39,8 @@ def type_of(name: str) -> dtype | None:
         return _FLOATS[name]
     if name == "pred":
         return int1
-    if _PACKED.match(name):
-        return get_int_dtype(32, False)
+    if pair := _PACKED.match(name):
+        return get_int_dtype(2 * int(pair[1] or pair[2]), False)
     found = _WIDTH.match(name)
     return get_int_dtype(int(found[1]), name[0] == "s") if found else None
 

@@ -194,6 +194,24 @@ def test_pairs_of_bf16_are_multiplied(text: str) -> None:
     np.testing.assert_array_equal(got.astype(np.float32), wanted.astype(np.float32))
 
 
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("name", ["add", "sub", "mul.rn", "fma.rn.ftz"])
+def test_pairs_of_fp32_share_a_register(name: str, native: bool) -> None:
+    operation = name.split(".", maxsplit=1)[0]
+    text = f"""{{ .reg .b64 x, y, z, r;
+        mov.b64 x, {{$2, $3}}; mov.b64 y, {{$4, $5}}; mov.b64 z, {{$6, $7}};
+        {name}.f32x2 r, x, y{", z" if operation == "fma" else ""}; mov.b64 {{$0, $1}}, r; }}"""
+    x, y, z = SINGLES[:128], SINGLES[128:256], SINGLES[256:384]
+    got = run(text, "=r,=r,r,r,r,r,r,r", [x, y, z], tl.float32, 2, native)
+    exact = {
+        "add": x + y,
+        "sub": x - y,
+        "mul": x * y,
+        "fma": (x.astype(np.float64) * y + z).astype(np.float32),
+    }
+    np.testing.assert_array_equal(got, exact[operation])
+
+
 def test_smaller_size_with_the_product_of_the_signs() -> None:
     x, y = SINGLES.copy(), SINGLES[::-1].copy()
     x[0] = np.nan
