@@ -15,7 +15,7 @@ import torch
 from torch._library.custom_ops import CustomOpDef
 from torch.library import Library
 
-from emu.accelerator.device_tags import CPU, emulated_device
+from emu.accelerator.device_tags import CPU, assign_device, emulated_device
 from emu.accelerator.mode import calling_back, on_stack
 from emu.accelerator.patches import replace
 from emu.accelerator.state import TYPES, state
@@ -43,6 +43,9 @@ class _Kernels:
         if not tensors:
             device, state.creating = state.creating, None
         kind = device.type if device else "cpu"
+        here = state.compiled_for
+        if here is not None and kind == "cpu" and here.type in self.by_kind:
+            kind = here.type
         kernel = self.by_kind.get(kind)
         if kernel is None:
             if self.of_torch is not None:
@@ -53,7 +56,24 @@ class _Kernels:
             )
         if device is not None and kwargs.get("device") == CPU and device in made_on:
             kwargs = {**kwargs, "device": device}  # the mode has put the host there
+        return kernel(*args, **kwargs) if kind == "cpu" else _placed(kernel, args, kwargs)
+
+
+def _placed(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a kernel; buffers of compiled code, which have no tag, say meanwhile that they are on its device."""
+    here = state.compiled_for
+    if here is None:
         return kernel(*args, **kwargs)
+    given = _tensors((*args, *kwargs.values()))
+    buffers = [tensor for tensor in given if emulated_device(tensor) is None]
+    for tensor in buffers:
+        assign_device(tensor, here)
+    try:
+        with torch._C._EnableTorchFunction():  # compiled code switches modes off
+            return kernel(*args, **kwargs)
+    finally:
+        for tensor in buffers:  # one may be a tensor of the program's, on the host
+            assign_device(tensor, CPU)
 
 
 def _kernel_of_torch(name: str) -> Kernel | None:
@@ -130,6 +150,8 @@ def _register(original: Callable[..., Any]) -> Callable[..., Any]:
             for kind in kinds:
                 if kind in ("cpu", *TYPES):
                     original(self, "cpu", _add(self._qualname, kind, kernel))
+                elif kind is None:
+                    original(self, kind, _of_any_device(kernel))
                 else:
                     original(self, kind, kernel)
             return fn
@@ -143,6 +165,10 @@ def _add(name: str, kind: str, kernel: Kernel) -> Kernel:
     kernels = _of_operator.setdefault(name, _Kernels(name))
     kernels.by_kind[kind] = kernel
     return functools.wraps(kernel)(lambda *args, **kwargs: kernels(*args, **kwargs))
+
+
+def _of_any_device(kernel: Kernel) -> Kernel:
+    return functools.wraps(kernel)(lambda *args, **kwargs: _placed(kernel, args, kwargs))
 
 
 def _is_scripts(fn: Any) -> bool:

@@ -29,6 +29,7 @@ class _State(threading.local):
         fakes_show_devices: Whether fake tensors say that they are on their emulated device: None where the mode
             decides, which it does for a program's own.
         capture: The CUDA graph that is captured in this thread.
+        compiled_for: Device of the compiled function that runs, whose buffers have no tag; None outside of such.
     """
 
     def __init__(self) -> None:
@@ -38,6 +39,7 @@ class _State(threading.local):
         self.in_pass = -1
         self.fakes_show_devices: bool | None = None
         self.capture: Capture | None = None
+        self.compiled_for: torch.device | None = None
         self.streams: dict[str, list[torch.Stream]] = {kind: [] for kind in TYPES}
 
 

@@ -372,9 +372,11 @@ def _placing(
 ) -> Callable[..., Any]:
     """Return a function that calls compiled code with the mode off, and places its results."""
 
+    device = next(filter(None, places))
+
     @functools.wraps(compiled)
     def run(*args: Any, **kwargs: Any) -> Any:
-        with torch._C.DisableTorchFunction():
+        with torch._C.DisableTorchFunction(), _compiled_for(device):
             results = compiled(*args, **kwargs)
             for result, place in zip(results, places, strict=True):
                 if place is not None:
@@ -382,6 +384,16 @@ def _placing(
         return results
 
     return run
+
+
+@contextlib.contextmanager
+def _compiled_for(device: torch.device | None) -> Iterator[None]:
+    """Let operators of the program know where the buffers of compiled code are."""
+    before, state.compiled_for = state.compiled_for, device
+    try:
+        yield
+    finally:
+        state.compiled_for = before
 
 
 def _run_without_mode(ledger: Ledger, module: ModuleType) -> None:
@@ -393,7 +405,9 @@ def _run_without_mode(ledger: Ledger, module: ModuleType) -> None:
     def call_without_mode(self: Any, inputs: Sequence[Any]) -> Any:
         if not active():
             return call(self, inputs)
-        with torch._C.DisableTorchFunction():
+        tags = (emulated_device(each) for each in inputs if isinstance(each, torch.Tensor))
+        device = next(filter(None, tags), state.compiled_for)
+        with torch._C.DisableTorchFunction(), _compiled_for(device):
             return call(self, inputs)
 
     ledger.replace(owner, "__call__", call_without_mode, "its buffers have no tag")

@@ -207,3 +207,31 @@ def test_flexible_attention(devices: Any) -> None:
     q = torch.randn(1, 2, 128, 32, device="cuda")
     mask = flex.create_block_mask(lambda b, h, i, j: i >= j, 1, 2, 128, 128, device="cuda")
     compare(torch, lambda q: flex.flex_attention(q, q, q, block_mask=mask), q)
+
+
+@pytest.mark.parametrize("kinds", ["cuda", None])
+def test_operators_of_the_program_see_the_device_of_their_buffers(
+    devices: Any, kinds: str | None
+) -> None:
+    torch = devices
+    seen = []
+
+    def negate(x: torch.Tensor, y: list[torch.Tensor]) -> torch.Tensor:
+        seen.append([str(each.device) for each in (x, *y)])
+        assert torch.cuda.get_device_capability(x.device) >= (8, 0)
+        return -x - sum(y)
+
+    negate.__annotations__ = {"x": torch.Tensor, "y": list[torch.Tensor], "return": torch.Tensor}
+    name = f"emutests::negate_{kinds}"
+    operator = torch.library.custom_op(name, negate, mutates_args=(), device_types=kinds)
+    operator.register_fake(lambda x, y: torch.empty_like(x))
+    x = torch.ones(8, 4, device="cuda", requires_grad=True)
+    host = torch.ones(4)
+
+    def function(x: Any, host: Any) -> Any:
+        return operator(x.t().clone() + 1, [x.t(), x.t() * 2]), host + 1
+
+    found = torch.compile(function, fullgraph=True)(x.detach(), host)
+    assert seen[-1] == ["cuda:0"] * 3
+    assert [str(each.device) for each in (*found, host)] == ["cuda:0", "cpu", "cpu"]
+    torch.testing.assert_close(found, function(x.detach(), host))
