@@ -46,7 +46,8 @@ def launch_forked(fn: Callable[[], T], n_pes: int, options: LaunchOptions | None
 
     Raises:
         ArgumentError: An argument breaks a rule; nothing was started.
-        ExceptionGroup, KeyboardInterrupt, CacheFolderError: As of ``emu.launch``.
+        ExceptionGroup, KeyboardInterrupt, CacheFolderError: As of ``emu.launch``. What interrupts the launch, as a
+            time limit does, has notes of where the PEs were.
     """
     n_pes = check_pe_count(n_pes)
     load_machine()
@@ -56,7 +57,14 @@ def launch_forked(fn: Callable[[], T], n_pes: int, options: LaunchOptions | None
     layout = Layout(n_pes=n_pes, heap_bytes=chosen.heap_size, zones=environment.red_zones())
     segment = Segment.create(layout, link=chosen.link)
     world = _Forked(segment, chosen.timeout, chosen.prefix_output, Input(given))
-    return carry_out(world, _Call(fn), chosen)
+    try:
+        return carry_out(world, _Call(fn), chosen)
+    except ExceptionGroup:
+        raise
+    except BaseException as error:
+        for note in world.notes_of_stopped():
+            error.add_note(note)
+        raise
 
 
 def load_machine() -> None:
@@ -111,6 +119,14 @@ class _Forked(Launch):
 
     def _started_server(self, preload: Sequence[str]) -> ForkServer:
         return _ThisProcess()
+
+    def notes_of_stopped(self) -> list[str]:
+        """Return what the PEs that were stopped have noted of where they were, in PE order."""
+        return [
+            f"PE {pe} was stopped; {note}"
+            for pe, error in sorted(self._errors.items())
+            for note in getattr(error, "__notes__", ())[:1]
+        ]
 
     def _note_compiled(self) -> None:
         _Loaded.is_current = False

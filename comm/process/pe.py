@@ -127,6 +127,15 @@ def _block_stop() -> None:
             pass
 
 
+def _blocks_stops(frame: FrameType | None) -> bool:
+    """Return whether the PE is in :func:`_block_stop`, maybe at its first instruction, where it can catch nothing yet."""
+    while frame is not None:
+        if frame.f_code is _block_stop.__code__:
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _run(start: Start) -> object:
     from emu.comm.memory.heap import register
     from emu.comm.process.orders import Orders
@@ -160,6 +169,8 @@ def _prepare_process(start: Start) -> None:
     sys.stderr = _text_stream(2)
 
     def on_terminate(number: int, frame: FrameType | None) -> None:
+        if _blocks_stops(frame):
+            return
         if _loads_code():
             _terminate_later()
             return

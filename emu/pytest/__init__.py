@@ -151,7 +151,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
     from emu.pytest import addresses, pes, seeds, settings
 
     is_on = item.config.stash[settings.KEY].is_on
-    if is_on and call.excinfo is not None:
+    if call.excinfo is not None and (is_on or pes.has_pes(item)):
         settings.hide_own_frames(item, call.excinfo)
     report = yield
     pes.complete(item, report, call)

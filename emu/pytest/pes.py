@@ -75,7 +75,7 @@ def prepare(item: pytest.Item) -> None:
     Raises:
         pytest.UsageError: The mark is on something else than a function or method.
     """
-    if item.get_closest_marker(_MARK) is None:
+    if not has_pes(item):
         return
     if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
         raise pytest.UsageError(
@@ -85,12 +85,17 @@ def prepare(item: pytest.Item) -> None:
     item.runtest = partial(_run, item, item.runtest)  # type: ignore[method-assign]
 
 
+def has_pes(item: pytest.Item) -> bool:
+    """Return whether a test has the mark."""
+    return item.get_closest_marker(_MARK) is not None
+
+
 def load(item: pytest.Item) -> None:
     """Load what PEs need, for a test with the mark.
 
     It is done before the test begins: a time limit of the test that interrupted the imports would break those of all tests.
     """
-    if item.get_closest_marker(_MARK) is None:
+    if not has_pes(item):
         return
     from emu.comm.process.forked import load_machine
 
@@ -127,7 +132,7 @@ def check_world(item: pytest.Item) -> None:
         pytest.UsageError: It has no mark.
     """
     given = getattr(item, "funcargs", {}).get("world")
-    if isinstance(given, WorldOfTest) and item.get_closest_marker(_MARK) is None:
+    if isinstance(given, WorldOfTest) and not has_pes(item):
         raise pytest.UsageError(
             f"world is of tests with the mark pes, but {item.nodeid} has none: write "
             "@pytest.mark.pes(2) above it"
@@ -141,7 +146,7 @@ class OutcomeError(Exception):
         chain: What pytest prints.
         kind: ``"failed"``, ``"skipped"`` or ``"xfailed"``.
         reason: The message of the exception.
-        error: The exception itself, pickled; None: it cannot be.
+        error: The exception itself, pickled; None: it cannot be. See :func:`unpickled`.
     """
 
     def __init__(self, chain: Chain, kind: str, reason: str, error: bytes | None = None) -> None:
@@ -230,6 +235,7 @@ def _raise(group: ExceptionGroup) -> NoReturn:
 
 
 def unpickled(data: bytes | None) -> Exception | SystemExit | None:
+    """Return the exception of an :class:`OutcomeError`, or None if it could not be sent."""
     if data is not None:
         with contextlib.suppress(Exception):  # the class is the user's
             error = pickle.loads(data)
@@ -342,7 +348,7 @@ def _text(traceback: Any) -> str:
     return "\n".join(lines)
 
 
-_WHERE = "where this PE waits:\n"
+_WHERE = "where this PE was:\n"
 """Beginning of the note of a PE that was stopped."""
 
 

@@ -274,6 +274,9 @@ def test_after(world):
     )
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*Timeout*from pytest-timeout*"])
+    if "CDLL" not in body:  # Python has no say there
+        result.stdout.fnmatch_lines(["E *PE 0 was stopped; where this PE was:", f"*{body}*"])
+    assert "launch.py" not in result.stdout.str()
     assert "numba" not in result.stdout.str()
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+from types import FrameType
+
+import pytest
 
 import emu
 
@@ -14,3 +19,26 @@ def takes_interrupts() -> bool:
 
 def test_pes_may_handle_interrupts_themselves() -> None:
     assert emu.launch(takes_interrupts, 2) == [True, True]
+
+
+def stopped_again_as_it_reports() -> None:
+    world = emu.world()
+    if world.my_pe == 0:
+        raise ValueError("first")
+
+    def stop_again(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_name == "_block_stop":
+            sys.setprofile(None)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    try:
+        world.barrier()
+    finally:
+        sys.setprofile(stop_again)
+
+
+def test_a_stop_that_comes_as_a_pe_reports_is_dropped(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        emu.launch(stopped_again_as_it_reports, 2, timeout=30)
+    assert [str(error) for error in caught.value.exceptions] == ["first"]
+    assert capfd.readouterr().err == ""
