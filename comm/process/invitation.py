@@ -101,7 +101,9 @@ class Gathering:
                 text = f"PE {lost} (process {pids[lost]}) has ended before it had finished."
                 self._stop(PE_DIED, f"{text} When that was found:\n{describe_all(self._segment)}")
             elif lost < 0 and running and progress.stalled():
-                text = f"no progress for {self._timeout:g} s: every PE that could move another waits"
+                text = (
+                    f"no progress for {self._timeout:g} s: every PE that could move another waits"
+                )
                 self._stop(DEADLOCK, f"{text}\n{describe_all(self._segment)}")
                 lost = 0
         with contextlib.suppress(OSError):

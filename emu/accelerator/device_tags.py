@@ -229,6 +229,13 @@ def resolve(device: DeviceLike) -> torch.device:
         return found
     index: int | None = found.index  # torch's stubs say that there always is one
     if index is None:
-        return torch.device(found.type, current()[found.type])
-    check_index(found.type, index)
-    return found
+        index = current()[found.type]
+    else:
+        check_index(found.type, index)
+    return _device_of(found.type, index)
+
+
+@functools.cache
+def _device_of(kind: str, index: int) -> torch.device:
+    """Return one object for each device: tags are compared in every call, and an object with itself at once."""
+    return torch.device(kind, index)

@@ -53,7 +53,12 @@ def _change_random(module: Any) -> None:
                 source.set_offset(offset + size)
 
     Tracker.__name__ = Tracker.__qualname__ = "OffsetBasedRNGTracker"
-    replace(module, "OffsetBasedRNGTracker", Tracker, "the mode is off where it moves states to the device")
+    replace(
+        module,
+        "OffsetBasedRNGTracker",
+        Tracker,
+        "the mode is off where it moves states to the device",
+    )
 
 
 def _change_api(module: ModuleType) -> None:

@@ -29,7 +29,7 @@ from torch.utils._pytree import tree_leaves
 from emu.accelerator.annotations import Args, Kwargs, Tensor, TorchFunction
 from emu.accelerator.device_tags import emulated_device
 from emu.accelerator.errors import NotEmulatedError
-from emu.accelerator.generator import DEFAULT
+from emu.accelerator.generator import DEFAULT, DeviceGenerator, as_device_generator
 from emu.accelerator.mode import HANDLERS, follow
 from emu.accelerator.patches import replace
 from emu.accelerator.state import refuse_in_capture, state, working_device
@@ -81,7 +81,7 @@ class _Capture(TorchDispatchMode):  # type: ignore[misc, unused-ignore] # Any wi
         is_broken: Whether something was refused.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, generators: Iterable[DeviceGenerator]) -> None:
         super().__init__()  # type: ignore[no-untyped-call, unused-ignore] # torch does not annotate it
         self.calls: list[Callable[[], None]] = []
         self.launches = 0
@@ -91,10 +91,8 @@ class _Capture(TorchDispatchMode):  # type: ignore[misc, unused-ignore] # Any wi
         ] = {}  # by the address of the storage object: what was made since the beginning
         self._before: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = {}
         self._thread = threading.get_ident()
-        self._random_states = [
-            (generator, generator.clone_state())
-            for generator in DEFAULT["cuda"][:]
-        ]
+        drawing = (*DEFAULT["cuda"][:], *generators)
+        self._random_states = [(generator, generator.clone_state()) for generator in drawing]
 
     def __torch_dispatch__(
         self, func: Any, types: Iterable[type], args: Any = (), kwargs: Any = None
@@ -198,7 +196,7 @@ class CUDAGraph:
         self._pool: tuple[int, int] | None = None
         self._keeps_graph = keep_graph
         self._around: Around | None = None
-        self._generators: list[torch.Generator] = []
+        self._generators: list[DeviceGenerator] = []
 
     def __new__(cls, keep_graph: bool = False) -> Self:
         """Make a graph; subclasses of torch's call this with the argument."""
@@ -232,7 +230,7 @@ class CUDAGraph:
                 "This CUDAGraph instance already owns a captured graph: call reset()"
             )
         self._pool = graph_pool_handle() if pool is None else pool
-        capture = state.capture = self._capture = _Capture()
+        capture = state.capture = self._capture = _Capture(self._generators)
         self._is_capturing = True
         self._around, Launches.around = Launches.around, capture.record_launch
         capture.__enter__()  # type: ignore[no-untyped-call, unused-ignore] # torch does not annotate it
@@ -305,8 +303,10 @@ class CUDAGraph:
         return self._pool
 
     def register_generator_state(self, generator: torch.Generator) -> None:
-        """Keep a generator: each replay draws its next numbers."""
-        self._generators.append(generator)
+        """Keep a generator, whose numbers the capture does not take, and each replay does."""
+        found = as_device_generator(generator)
+        if found is not None:
+            self._generators.append(found)
 
     def enable_debug_mode(self) -> None:
         """Do nothing: a recording can always be written by :meth:`debug_dump`."""

@@ -67,21 +67,30 @@ class Devices(TorchFunctionMode):  # type: ignore[misc, unused-ignore] # Any wit
     ) -> object:
         """Run one call into torch.
 
-        The first lines decide, as :func:`follow` would, for the most frequent call: that on plain host tensors.
+        The first lines decide, as :func:`follow` would, for the most frequent calls: on plain tensors of one place.
         """
         if not kwargs and func not in HANDLERS and _device.CURRENT_DEVICE is None:
+            device, host = None, False
             for value in args:
                 kind = type(value)
                 if kind in PLAIN:
                     try:
-                        if _storage(value)._emu_device is not None:
-                            break
+                        found = _storage(value)._emu_device
                     except _NO_TAG:
+                        break
+                    if found is None:
+                        host = True
+                    elif device is None:
+                        device = found
+                    elif found is not device and found != device:
                         break
                 elif kind not in _NO_TENSORS:
                     break
             else:
-                return func(*args)
+                if device is None:
+                    return func(*args)
+                if not host:
+                    return _run_on(device, func, args, None)
             return follow(func, args, None)
         handler = HANDLERS.get(func)
         if handler is not None:
@@ -158,10 +167,7 @@ def on_stack() -> bool:
 
 
 def follow(func: TorchFunction, args: Args, kwargs: Kwargs | None) -> object:
-    """Run a call by the general rule.
-
-    Every operator of a program passes here, so its steps are written out rather than called.
-    """
+    """Run a call by the general rule."""
     device, host = find_devices(args, kwargs)
     if device is None:
         default = _device.CURRENT_DEVICE
@@ -170,6 +176,11 @@ def follow(func: TorchFunction, args: Args, kwargs: Kwargs | None) -> object:
         return func(*args, **kwargs) if kwargs else func(*args)
     if host and func not in MIXES and torch._C._current_graph_task_id() < 0:
         raise_mixed_devices(func, device, CPU)
+    return _run_on(device, func, args, kwargs)
+
+
+def _run_on(device: torch.device, func: TorchFunction, args: Args, kwargs: Kwargs | None) -> object:
+    """Run a call on tensors of a device, and place its results there."""
     before, state.running = state.running, device
     try:
         result = func(*args, **kwargs) if kwargs else func(*args)

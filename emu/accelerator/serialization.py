@@ -7,9 +7,9 @@ from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.multiprocessing.reductions import reduce_tensor
+from torch.multiprocessing.reductions import reduce_storage, reduce_tensor
 
-from emu.accelerator.annotations import Args, Tensor
+from emu.accelerator.annotations import Args, Storage, Tensor
 from emu.accelerator.device_tags import TAG, assign_device, emulated_device, resolve, tag_storage
 from emu.accelerator.patches import record, replace_item
 from emu.accelerator.state import TYPES
@@ -39,6 +39,20 @@ def install() -> None:
             f"multiprocessing.reduction.ForkingPickler[{kind.__name__}]",
             "tensors sent to another process keep their device",
         )
+    replace_item(
+        reducers._extra_reducers,
+        torch.UntypedStorage,
+        _reduce_storage,
+        "multiprocessing.reduction.ForkingPickler[UntypedStorage]",
+        "tensors of devices lie in memory of the host",
+    )
+
+
+def _reduce_storage(storage: Storage) -> tuple[Callable[..., Storage], Args]:
+    """Pickle the memory of a tensor: torch refuses that of a device, which the tensor's own reducer has dealt with."""
+    with torch._C.DisableTorchFunction():
+        reduced: tuple[Callable[..., Storage], Args] = reduce_storage(storage)
+    return reduced
 
 
 def _location_of(storage: STORAGE) -> str | None:

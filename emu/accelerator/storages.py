@@ -16,6 +16,7 @@ from emu.accelerator.device_tags import (
     resolve,
     tag_storage,
 )
+from emu.accelerator.mode import on_stack
 from emu.accelerator.patches import replace, replace_all
 from emu.accelerator.state import TYPES
 
@@ -38,8 +39,23 @@ def install() -> None:
     """Replace the methods of untyped storages; typed storages are built on them."""
     # Found on the class, the tag of a host tensor costs no handled AttributeError in each call.
     replace(Storage, TAG, None, "every storage has a tag, which is None on the host")
+    _show_devices()
     _replace_makers()
     _replace_moves()
+
+
+def _show_devices() -> None:
+    """Let storages say where they are to the program; torch's own functions, which run outside of the mode, see the CPU."""
+    where: Any = torch._C.StorageBase.device
+
+    def device(self: Storage) -> torch.device:
+        tag: torch.device | None = getattr(self, TAG, None)
+        if tag is None or not on_stack() or torch._C._is_torch_function_all_disabled():
+            real: torch.device = where.__get__(self)
+            return real
+        return tag
+
+    replace(Storage, "device", property(device), "a mode does not see attributes of storages")
 
 
 def _replace_makers() -> None:
@@ -55,9 +71,12 @@ def _replace_makers() -> None:
         return made
 
     def clone_(self: Storage) -> Storage:
-        if type(self) is Storage and self.device == CPU:
-            return copy_of(self)
-        return clone(self)
+        tag = getattr(self, TAG, None)
+        if type(self) is not Storage or (tag is None and self.device != CPU):
+            return clone(self)
+        made = copy_of(self)
+        tag_storage(made, tag)
+        return made
 
     replace_all(
         Storage,

@@ -288,6 +288,7 @@ def _run(options: argparse.Namespace) -> int:
         return run_pytest(of_pytest)
     _announce_compiling()
     try:
+        options = _without_torchrun(options)
         n_pes, devices = _pes_and_devices(options)
         how = RunOptions(
             n_pes=n_pes,
@@ -318,6 +319,22 @@ def _run(options: argparse.Namespace) -> int:
     except ExceptionGroup as group:
         return _report(group)
     return 0
+
+
+def _without_torchrun(options: argparse.Namespace) -> argparse.Namespace:
+    """Return what to run where that is torchrun: its script, on as many PEs as it has processes.
+
+    Raises:
+        ArgumentError: Its command line asks for what one launch cannot do.
+        ModuleNotFoundError: torch is not installed.
+    """
+    from emu.commands.torchrun import as_run, is_torchrun
+
+    if not is_torchrun(options):
+        return options
+    from emu.commands.run import device_count
+
+    return as_run(options, device_count(options.devices, _cores()), _cores())
 
 
 def _pes_and_devices(options: argparse.Namespace) -> tuple[int, int | None]:

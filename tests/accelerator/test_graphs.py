@@ -177,9 +177,32 @@ def wrong_calls_are_named():
     assert isinstance(graph, torch.cuda.graphs.CUDAGraph)
 
 
+def each_replay_draws_the_next_numbers():
+    own = torch.Generator("cuda").manual_seed(1)
+    graph = torch.cuda.CUDAGraph()
+    graph.register_generator_state(own)
+    torch.manual_seed(4)
+    before, host = torch.cuda.get_rng_state(), torch.get_rng_state()
+    with torch.cuda.graph(graph):
+        drawn = torch.rand(4, device="cuda")
+        others = torch.empty(4, device="cuda").normal_(generator=own)
+    assert torch.equal(torch.cuda.get_rng_state(), before)  # nothing has run
+    found = []
+    for _ in range(2):
+        graph.replay()
+        found.append((drawn.tolist(), others.tolist()))
+    torch.manual_seed(4)
+    own.manual_seed(1)
+    for rand, normal in found:
+        assert torch.rand(4, device="cuda").tolist() == rand
+        assert torch.empty(4, device="cuda").normal_(generator=own).tolist() == normal
+    assert torch.equal(torch.get_rng_state(), host)
+
+
 @pytest.mark.parametrize(
     "check",
     [
+        each_replay_draws_the_next_numbers,
         operators_are_recorded_and_replayed,
         kernels_are_recorded_and_replayed,
         a_step_of_training_is_captured,

@@ -19,6 +19,7 @@ import torch.multiprocessing
 import emu.accelerator
 from emu.accelerator.patches import replace
 from emu.comm.process.invitation import Gathering, Invitation
+from emu.comm.world.current import set_world
 from emu.comm.world.world import World
 
 _DEVICES = "EMU_DEVICES"
@@ -48,6 +49,7 @@ class _Entry:
     def __call__(self, pe: int, *args: Any) -> None:
         os.environ.setdefault(_DEVICES, str(self.n_pes))
         emu.accelerator.install()  # where the program itself does it under `if __name__ == "__main__":`
+        set_world(None)  # a forked process has that of the one that started it
         _Here.invitation, _Here.pe = self.invitation, pe
         self.function(pe, *args)
         self.invitation.leave(pe)
