@@ -25,6 +25,7 @@ from emu.accelerator import (
     division,
     dlpack,
     dtensor,
+    flash_attention,
     generator,
     handlers,
     legacy_types,
@@ -72,6 +73,7 @@ def set_up() -> None:
     products.install()
     narrow_floats.install()
     custom_operators.install()
+    flash_attention.install()
     dlpack.install()
     profiling.install()
     legacy_types.install()
