@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -113,23 +114,9 @@ def _forward(
     right = -1 if window_size_right is None else window_size_right
     window = (left, 0 if is_causal else right)
     output = torch.empty_like(query)
-    if cum_seq_q is None or cum_seq_k is None:
-        pieces = [(query[i], key[i], value[i], output[i]) for i in range(query.shape[0])]
-    else:
-        rows, columns = cum_seq_q.tolist(), cum_seq_k.tolist()
-        used = [end - start for start, end in itertools.pairwise(columns)]
-        ends = used if seqused_k is None else seqused_k.tolist()
-        pieces = [
-            (
-                query[rows[i] : rows[i + 1]],
-                key[columns[i] : columns[i] + ends[i]],
-                value[columns[i] : columns[i] + ends[i]],
-                output[rows[i] : rows[i + 1]],
-            )
-            for i in range(len(rows) - 1)
-        ]
+    sequences = _sequences((query, key, value, output), cum_seq_q, cum_seq_k, seqused_k)
     sums = []
-    for place, (q, k, v, out) in enumerate(pieces):
+    for place, (q, k, v, out) in enumerate(sequences):
         slopes = alibi_slopes
         if slopes is not None and slopes.dim() == 2:
             slopes = slopes[place]
@@ -140,6 +127,24 @@ def _forward(
     nothing = torch.empty(0, dtype=query.dtype)
     state = torch.zeros(2, dtype=torch.uint64)
     return output, lse, state, torch.zeros((), dtype=torch.uint64), nothing
+
+
+def _sequences(
+    tensors: Sequence[Tensor], cum_q: Tensor | None, cum_k: Tensor | None, used_k: Tensor | None
+) -> list[tuple[Tensor, ...]]:
+    """Return each sequence's query, key, value and result."""
+    if cum_q is None or cum_k is None:
+        return list(zip(*tensors, strict=True))
+    rows, columns = cum_q.tolist(), cum_k.tolist()
+    lengths = [end - start for start, end in itertools.pairwise(columns)]
+    if used_k is not None:
+        lengths = used_k.tolist()
+    query, key, value, output = tensors
+    found = []
+    for place, (start, end) in enumerate(itertools.pairwise(rows)):
+        seen = slice(columns[place], columns[place] + lengths[place])
+        found.append((query[start:end], key[seen], value[seen], output[start:end]))
+    return found
 
 
 def _of_one(
