@@ -8,8 +8,10 @@ tags of the arguments choose between it and the script's own CPU kernel.
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 import torch
 from torch._library.custom_ops import CustomOpDef
@@ -31,7 +33,7 @@ class _Kernels:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.by_kind: dict[str, Kernel] = {}
+        self.by_kind: dict[str, list[Kernel]] = {}  # the last is in use
         self.of_torch = _kernel_of_torch(name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -43,11 +45,16 @@ class _Kernels:
         if not tensors:
             device, state.creating = state.creating, None
         kind = device.type if device else "cpu"
+<<<<<<< HEAD
         here = state.compiled_for
         if here is not None and kind == "cpu" and here.type in self.by_kind:
             kind = here.type
         kernel = self.by_kind.get(kind)
         if kernel is None:
+=======
+        kernels = self.by_kind.get(kind)
+        if kernels is None:
+>>>>>>> h/flaggems
             if self.of_torch is not None:
                 return self.of_torch(*args, **kwargs)
             raise NotImplementedError(
@@ -56,6 +63,7 @@ class _Kernels:
             )
         if device is not None and kwargs.get("device") == CPU and device in made_on:
             kwargs = {**kwargs, "device": device}  # the mode has put the host there
+<<<<<<< HEAD
         return kernel(*args, **kwargs) if kind == "cpu" else _placed(kernel, args, kwargs)
 
 
@@ -74,6 +82,9 @@ def _placed(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     finally:
         for tensor in buffers:  # one may be a tensor of the program's, on the host
             assign_device(tensor, CPU)
+=======
+        return kernels[-1](*args, **kwargs)
+>>>>>>> h/flaggems
 
 
 def _kernel_of_torch(name: str) -> Kernel | None:
@@ -115,9 +126,22 @@ def _as_tensor(number: complex, operands: Iterable[Any]) -> torch.Tensor:
 _of_operator: dict[str, _Kernels] = {}
 
 
+Registered: TypeAlias = list[tuple[_Kernels, str, Kernel]]
+"""What a library has registered: operator, device type, kernel."""
+
+_of_library: WeakKeyDictionary[Library, Registered] = WeakKeyDictionary()
+
+
+def has_kernel(name: str, kind: str) -> bool:
+    """Return whether a script has a kernel of an operator for a device type."""
+    found = _of_operator.get(name)
+    return found is not None and kind in found.by_kind
+
+
 def install() -> None:
-    """Replace the two methods through which all kernels in Python are registered."""
+    """Replace the methods through which all kernels in Python are registered and forgotten."""
     reason = "C++ calls kernels outside the mode, and chooses them by the memory"
+    replace(Library, "_destroy", _destroy(Library._destroy), "its kernels are forgotten with it")
     replace(Library, "impl", _implement(Library.impl), reason)
     replace(CustomOpDef, "register_kernel", _register(CustomOpDef.register_kernel), reason)
 
@@ -132,10 +156,35 @@ def _implement(original: Callable[..., Any]) -> Callable[..., Any]:
         # Kernels with a keyset redispatch by it: they must stay where the script registered them.
         if kind is not None and not options.get("with_keyset"):
             name = f"{self.ns}::{str(op_name).split('::')[-1]}"
-            kernel, key = _add(name, kind, kernel), "CPU"
+            if self not in _of_library:
+                _of_library[self] = []
+                weakref.finalize(self, _forget, _of_library[self])
+            kernels = _add(name, kind, kernel)
+            _of_library[self].append((kernels, kind, kernel))
+            kernel, key = _calling(kernels, kernel), "CPU"
         return original(self, op_name, kernel, key, **options)
 
     return impl
+
+
+def _destroy(original: Callable[[Library], None]) -> Callable[[Library], None]:
+    @functools.wraps(original)
+    def destroy(self: Library) -> None:
+        _forget(_of_library.pop(self, []))
+        original(self)
+
+    return destroy
+
+
+def _forget(registered: Registered) -> None:
+    """Take away the kernels of a library that is no more; those that others had registered before are back."""
+    while registered:
+        kernels, kind, kernel = registered.pop()
+        found = kernels.by_kind.get(kind, [])
+        if kernel in found:
+            found.remove(kernel)
+        if not found:
+            kernels.by_kind.pop(kind, None)
 
 
 def _register(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -149,9 +198,14 @@ def _register(original: Callable[..., Any]) -> Callable[..., Any]:
             kinds = [device_types] if isinstance(device_types, str | None) else list(device_types)
             for kind in kinds:
                 if kind in ("cpu", *TYPES):
+<<<<<<< HEAD
                     original(self, "cpu", _add(self._qualname, kind, kernel))
                 elif kind is None:
                     original(self, kind, _of_any_device(kernel))
+=======
+                    kernels = _add(self._qualname, kind, kernel)
+                    original(self, "cpu", _calling(kernels, kernel))
+>>>>>>> h/flaggems
                 else:
                     original(self, kind, kernel)
             return fn
@@ -161,9 +215,14 @@ def _register(original: Callable[..., Any]) -> Callable[..., Any]:
     return register_kernel
 
 
-def _add(name: str, kind: str, kernel: Kernel) -> Kernel:
-    kernels = _of_operator.setdefault(name, _Kernels(name))
-    kernels.by_kind[kind] = kernel
+def _add(name: str, kind: str, kernel: Kernel) -> _Kernels:
+    if name not in _of_operator:
+        _of_operator[name] = _Kernels(name)
+    _of_operator[name].by_kind.setdefault(kind, []).append(kernel)
+    return _of_operator[name]
+
+
+def _calling(kernels: _Kernels, kernel: Kernel) -> Kernel:
     return functools.wraps(kernel)(lambda *args, **kwargs: kernels(*args, **kwargs))
 
 

@@ -26,6 +26,7 @@ from emu.accelerator import (
     dlpack,
     draws,
     dtensor,
+    flash_attention,
     generator,
     handlers,
     legacy_types,
@@ -75,6 +76,7 @@ def set_up() -> None:
     products.install()
     narrow_floats.install()
     custom_operators.install()
+    flash_attention.install()
     dlpack.install()
     profiling.install()
     legacy_types.install()

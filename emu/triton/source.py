@@ -8,6 +8,7 @@ import hashlib
 import inspect
 import linecache
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
@@ -16,6 +17,8 @@ from emu.triton.formats import FORMATS
 
 _DEF = re.compile(r"^[ \t]*def\s+\w+\s*[\[(]")
 _EMPTY = inspect.Parameter.empty
+# Python 3.11 counts the depth of the trees of all threads together, and raises SystemError where two overlap.
+_one_parser = threading.Lock()
 _PLAIN = (bool, int, float, str, bytes, type(None))
 _PURE_MODULES = (
     "builtins",
@@ -266,7 +269,8 @@ class JITCallable:
     def parse(self) -> ast.Module:
         """Return the syntax tree of :attr:`src`; line 1 is that with ``def``."""
         if self._tree is None:
-            tree = ast.parse(self.src)
+            with _one_parser:
+                tree = ast.parse(self.src)
             if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
                 raise ValueError(f"{self.__name__} must be one function written with def")
             self._tree = tree

@@ -81,6 +81,31 @@ def factories_of_torch():
     assert torch.ones(2, device="cuda").tolist() == [1.0, 1.0]
 
 
+def libraries_that_end():
+    warnings.simplefilter("ignore")  # torch warns that a kernel is replaced
+    x = torch.ones(2, device="cuda")
+
+    def negated(value):
+        library = torch.library.Library("aten", "IMPL")
+        library.impl("neg", lambda a: torch.full_like(a, value), "CUDA")
+        return library
+
+    first, second = negated(2.0), negated(3.0)
+    assert (-x).tolist() == [3.0, 3.0]
+    second._destroy()
+    assert (-x).tolist() == [2.0, 2.0]
+    first._destroy()
+    assert (-x).tolist() == [-1.0, -1.0]
+    third = torch.library.Library("aten", "IMPL")
+    third.impl("neg", lambda a: torch.full_like(a, 5.0), "PrivateUse1")
+    assert (-x).tolist() == [-1.0, -1.0]
+    assert (-torch.ones(1, device="npu")).tolist() == [5.0]
+
+
+def test_kernels_end_with_their_library() -> None:
+    check_on_devices(libraries_that_end)
+
+
 def test_factories_call_the_kernel_of_the_device_that_they_are_given() -> None:
     check_on_devices(factories_of_torch)
 

@@ -7,6 +7,7 @@ import inspect
 import linecache
 import math
 import sys
+import threading
 
 import pytest
 
@@ -146,6 +147,33 @@ def test_globals_are_recorded_with_their_values(load):
     assert name == "WIDTH"
     assert value.value == 8
     assert space is vars(module)
+
+
+def test_threads_parse_one_after_the_other(monkeypatch):
+    def function(x):
+        return x
+
+    parse, busy, second = ast.parse, threading.Lock(), threading.Event()
+    overlaps = []
+
+    def parse_slowly(*args, **kwargs):
+        if not busy.acquire(blocking=False):
+            overlaps.append(threading.get_ident())
+            second.set()
+            return parse(*args, **kwargs)
+        try:
+            second.wait(0.2)  # the other thread is free to come here, too
+            return parse(*args, **kwargs)
+        finally:
+            busy.release()
+
+    monkeypatch.setattr("emu.triton.source.ast.parse", parse_slowly)
+    threads = [threading.Thread(target=JITCallable(function).parse) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not overlaps
 
 
 def test_an_updated_source_has_another_key(load):
