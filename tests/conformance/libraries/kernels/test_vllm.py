@@ -29,7 +29,7 @@ class Stub(types.ModuleType):
             "__init__": lambda self, *_, **__: _refuse(name),
             "__init_subclass__": classmethod(lambda cls, **_: None),
         }
-        made = type(name, (), facts)
+        made = type(name, (), facts)  # one that vLLM may derive classes from
         setattr(self, name, made)
         return made
 
@@ -53,6 +53,11 @@ class Stubs:
     def find_spec(name, path=None, target=None):
         if name.partition(".")[0] not in Stubs.NAMES:
             return None
+        frame = sys._getframe(1)
+        while frame.f_globals.get("__name__", "").startswith("importlib"):
+            frame = frame.f_back
+        if not frame.f_globals.get("__name__", "").startswith("vllm."):
+            return None  # another package that asks whether it is installed
         return importlib.machinery.ModuleSpec(name, Stubs, is_package=True)
 
     @staticmethod
@@ -188,7 +193,8 @@ def test_merge_attn_states():
 
     def part(at):
         scores = torch.einsum("qhd,khd->hqk", q, k[at])
-        return torch.einsum("hqk,khd->qhd", scores.softmax(-1), v[at]), scores.logsumexp(-1)
+        out = torch.einsum("hqk,khd->qhd", scores.softmax(-1), v[at])
+        return out.contiguous(), scores.logsumexp(-1)
 
     (first, first_sum), (second, second_sum), (whole, whole_sum) = (
         part(slice(*at)) for at in ((0, 11), (11, 40), (0, 40))
