@@ -23,8 +23,8 @@ import numpy as np
 
 from emu.triton import knobs
 from emu.triton._utils import type_canonicalisation_dict
+from emu.triton.active import driver
 from emu.triton.language import types
-from emu.triton.runtime.active import driver
 from emu.triton.runtime.arguments import Tensor
 from emu.triton.runtime.driver import GPUTarget
 from emu.triton.runtime.tensors import TensorWrapper, reinterpret

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from emu.triton.runtime.active import driver
+from emu.triton.active import driver
 from emu.triton.source import constexpr_function
 
 

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from emu.tile.ir import Module
 from emu.triton import knobs
+from emu.triton.active import driver
 from emu.triton.knob_values import CompileTimes
 from emu.triton.language.constants import base_type
 from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import backends, cache
-from emu.triton.runtime.active import driver
 from emu.triton.runtime.arguments import CONSTANT, Key, constant_key
 from emu.triton.runtime.backends import Executable
 from emu.triton.runtime.extensions import (

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from emu.kernels.core.environment import cuda_capability, device_model
+from emu.triton.active import DriverConfig, driver
 from emu.triton.formats import BY_SPELLING
-from emu.triton.runtime.active import DriverConfig, driver
 from emu.triton.runtime.arguments import Tensor
 from emu.triton.runtime.timing import do_bench
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from emu.triton import knobs
+from emu.triton.active import driver
 from emu.triton.runtime import options
-from emu.triton.runtime.active import driver
 from emu.triton.runtime.arguments import Key
 from emu.triton.source import JITCallable, plain_value
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from emu.kernels.core.messages import shown
+from emu.triton.active import driver
 from emu.triton.runtime import checks
-from emu.triton.runtime.active import driver
 from emu.triton.runtime.arguments import Tensor
 
 _MODES = ("min", "max", "mean", "median", "all")
