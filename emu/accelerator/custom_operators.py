@@ -45,16 +45,11 @@ class _Kernels:
         if not tensors:
             device, state.creating = state.creating, None
         kind = device.type if device else "cpu"
-<<<<<<< HEAD
         here = state.compiled_for
         if here is not None and kind == "cpu" and here.type in self.by_kind:
             kind = here.type
-        kernel = self.by_kind.get(kind)
-        if kernel is None:
-=======
         kernels = self.by_kind.get(kind)
         if kernels is None:
->>>>>>> h/flaggems
             if self.of_torch is not None:
                 return self.of_torch(*args, **kwargs)
             raise NotImplementedError(
@@ -63,7 +58,7 @@ class _Kernels:
             )
         if device is not None and kwargs.get("device") == CPU and device in made_on:
             kwargs = {**kwargs, "device": device}  # the mode has put the host there
-<<<<<<< HEAD
+        kernel = kernels[-1]
         return kernel(*args, **kwargs) if kind == "cpu" else _placed(kernel, args, kwargs)
 
 
@@ -82,9 +77,6 @@ def _placed(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     finally:
         for tensor in buffers:  # one may be a tensor of the program's, on the host
             assign_device(tensor, CPU)
-=======
-        return kernels[-1](*args, **kwargs)
->>>>>>> h/flaggems
 
 
 def _kernel_of_torch(name: str) -> Kernel | None:
@@ -198,14 +190,10 @@ def _register(original: Callable[..., Any]) -> Callable[..., Any]:
             kinds = [device_types] if isinstance(device_types, str | None) else list(device_types)
             for kind in kinds:
                 if kind in ("cpu", *TYPES):
-<<<<<<< HEAD
-                    original(self, "cpu", _add(self._qualname, kind, kernel))
-                elif kind is None:
-                    original(self, kind, _of_any_device(kernel))
-=======
                     kernels = _add(self._qualname, kind, kernel)
                     original(self, "cpu", _calling(kernels, kernel))
->>>>>>> h/flaggems
+                elif kind is None:
+                    original(self, kind, _of_any_device(kernel))
                 else:
                     original(self, kind, kernel)
             return fn

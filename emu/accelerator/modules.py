@@ -128,6 +128,24 @@ def _module() -> Any:
     return getattr(torch, accelerator_type())
 
 
+class _DeviceIndex:
+    """Context in which a device of the accelerator is current: ``torch.accelerator.device_index``; None changes nothing."""
+
+    def __init__(self, device: int | None, /) -> None:
+        self.idx = device
+        self.prev_idx = -1
+
+    def __enter__(self) -> None:
+        if self.idx is not None:
+            kind = accelerator_type()
+            self.prev_idx = current_device(kind)
+            set_current_device(kind, index_of(kind, self.idx))
+
+    def __exit__(self, *_: object) -> None:
+        if self.idx is not None:
+            set_current_device(accelerator_type(), self.prev_idx)
+
+
 def _accelerator() -> Namespace:
     def current_accelerator(check_available: bool = False) -> torch.device:
         return torch.device(accelerator_type())
@@ -144,10 +162,12 @@ def _accelerator() -> Namespace:
         "current_device_idx": lambda: current_device(accelerator_type()),
         "set_device_index": set_device_index,
         "set_device_idx": set_device_index,
+        "device_index": _DeviceIndex,
         "synchronize": lambda device=None, /: synchronize(device),
         "current_stream": lambda device=None: _module().current_stream(device),
         "set_stream": lambda stream: _module().set_stream(stream),
         "empty_cache": lambda: None,
+        "empty_host_cache": lambda: None,
         "get_memory_info": lambda device_index=None, /: _module().mem_get_info(device_index),
     } | {name: _of_module(name) for name in _ABOUT_MEMORY}
 

@@ -33,6 +33,13 @@ def the_accelerator_is_the_scripts():
         assert torch.accelerator.memory_allocated() == module.memory_allocated(1) == held.nbytes
         assert torch.accelerator.current_stream() == module.current_stream()
         torch.accelerator.set_device_index(0)
+        with torch.accelerator.device_index(1):
+            assert module.current_device() == 1
+            with torch.accelerator.device_index(None):
+                assert module.current_device() == 1
+        assert module.current_device() == 0
+        refused(torch.accelerator.device_index(9).__enter__, RuntimeError, "invalid device ordinal")
+        torch.accelerator.empty_host_cache()
         del held
         sys.modules.setdefault("torch_npu", sys)
     del sys.modules["torch_npu"]

@@ -109,8 +109,12 @@ LIBRARIES: dict[str, Library] = {
         ),
         needs=("expecttest", "parameterized", "transformers"),
     ),
-    "triton_kernels": Library(
-        files=("tests/test_*.py", "tests/test_*_details/test_*.py"),
+    "triton_kernels": Library(  # of the folder python of Triton's repository, whose conftest.py it needs
+        files=(
+            "triton_kernels/tests/test_*.py",
+            "triton_kernels/tests/test_*_details/test_*.py",
+        ),
+        folders=("triton_kernels",),
         left_out=frozenset(
             {"test_distributed.py", "test_layout_cdna4.py", "test_layout_gfx1250.py"}
         ),
