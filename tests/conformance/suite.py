@@ -65,7 +65,11 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--only", default="", metavar="TEXT", help="files whose names hold TEXT")
     parser.add_argument(
-        "--sample", type=int, default=1, metavar="N", help="one in N tests of a function"
+        "--sample",
+        type=int,
+        default=1,
+        metavar="N",
+        help="one in N tests of a function, or of a class of unittest",
     )
     parser.add_argument(
         "--functions", type=int, default=1, metavar="N", help="one in N functions of a file"

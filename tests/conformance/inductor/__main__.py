@@ -37,6 +37,7 @@ def main() -> int:
     environment["CONFORMANCE_SAMPLES"] = str(options.samples)
     environment["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # --jobs uses the other cores
     environment["OMP_NUM_THREADS"] = "1"
+    environment["PYTORCH_PRINT_REPRO_ON_FAILURE"] = "0"  # a line behind each error
     environment.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path("/tmp", f"inductor-{os.getpid()}")))
     root, files = HERE, [HERE / "operators.py"]
     if options.pytorch is not None:
