@@ -334,7 +334,7 @@ def _without_torchrun(options: argparse.Namespace) -> argparse.Namespace:
         return options
     from emu.commands.run import device_count
 
-    return as_run(options, device_count(options.devices, _cores()), _cores())
+    return as_run(options, device_count(options.devices, cores()), cores())
 
 
 def _pes_and_devices(options: argparse.Namespace) -> tuple[int, int | None]:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from emu.tile.ir import Module
 from emu.triton import knobs
-from emu.triton.active import driver
 from emu.triton.knob_values import CompileTimes
 from emu.triton.language import target_info
 from emu.triton.language.constants import base_type
