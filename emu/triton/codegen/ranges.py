@@ -18,6 +18,7 @@ from emu.triton.codegen.values import (
     to_tensor,
     unwrap,
 )
+from emu.triton.language.iteration import check_plain_range
 from emu.triton.language.promotion import integer_promote
 
 ELSE = "`else` of a loop is not supported; as no loop has `break`, write the statements behind the loop"
@@ -75,8 +76,7 @@ def bounds_of(state: State, node: ast.For) -> list[tensor]:
     """Return start, end and step of a loop as scalars of one integer dtype."""
     function, arguments, keywords = _iterator(state, node)
     if function is range:
-        if keywords or not 1 <= len(arguments) <= 3:
-            raise TypeError(f"range takes 1 to 3 arguments, but got {len(arguments)}")
+        check_plain_range(arguments, keywords)
         parts = [constexpr(0), *arguments] if len(arguments) == 1 else list(arguments)
         parts = [*parts, constexpr(1)][:3]
     else:

@@ -19,6 +19,7 @@ from emu.triton.language import overflow
 from emu.triton.language.context import current
 from emu.triton.language.conversion import to_tensor
 from emu.triton.language.debugging import shown as shown_operands
+from emu.triton.language.iteration import check_plain_range
 from emu.triton.language.values import tensor
 from emu.triton.source import BoundMethod, ConstexprFunction, JITCallable
 
@@ -89,9 +90,8 @@ def assigned(value: Any) -> Any:
     return value
 
 
-def _range(*arguments: object) -> Counter:
-    if not 1 <= len(arguments) <= 3:
-        raise TypeError(f"range takes 1 to 3 arguments, but got {len(arguments)}")
+def _range(*arguments: object, **keywords: object) -> Counter:
+    check_plain_range(arguments, keywords)
     parts = [0, *arguments] if len(arguments) == 1 else list(arguments)
     return Counter([*parts, 1][:3])
 

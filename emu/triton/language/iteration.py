@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from emu.triton.language.constants import ConstexprLike, base_value, constexpr, unwrap
@@ -106,3 +107,19 @@ class condition(base_value):
     def __init__(self, arg1: TensorLike, disable_licm: ConstexprLike[bool] = False) -> None:
         self.condition = arg1
         self.disable_licm = unwrap(disable_licm)
+
+
+_HINTS = tuple(inspect.signature(range).parameters)[3:]
+
+
+def check_plain_range(arguments: Sequence[object], keywords: Iterable[str]) -> None:
+    """Refuse what Python's ``range`` cannot be given in a kernel; hints of :class:`range` have no effect there, as in Triton.
+
+    Raises:
+        TypeError: There are more than 3 arguments, none, or a keyword that is no hint.
+    """
+    if not 1 <= len(arguments) <= 3:
+        raise TypeError(f"range takes 1 to 3 arguments, but got {len(arguments)}")
+    for name in keywords:
+        if name not in _HINTS:
+            raise TypeError(f"range takes the keywords {', '.join(_HINTS)}, but got {name}")

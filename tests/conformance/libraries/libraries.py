@@ -122,7 +122,7 @@ LIBRARIES: dict[str, Library] = {
     "unsloth": Library(
         files=("test_unsloth.py",),
         needs=("transformers<5", "unsloth_zoo"),
-        environment={"UNSLOTH_IS_PRESENT": "1"},
+        environment={"UNSLOTH_IS_PRESENT": "1", "EMU_CUDA_CAPABILITY": "9.0"},  # for descriptors
         are_ours=True,  # its own train whole models
     ),
     "vllm": Library(

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from triton_kernels import ints
 
+from emu import triton
 from emu.triton import language as tl
+from emu.triton.compiler import CompilationError
+from emu.triton.interpreter.errors import InterpreterError
 from emu.triton.source import JITCallable as jit
 
 
@@ -73,3 +76,33 @@ def test_the_index_has_the_wider_type_of_the_bounds(launch):
     out = np.zeros(1, np.int64)
     launch(wide, out, 2**33 + 3, 2**33)
     assert out[0] == 2**33 + 2
+
+
+@jit
+def hinted(out, n, STEP: tl.constexpr):
+    k = 0
+    for i in range(1, n, STEP, flatten=True, num_stages=3):
+        k += i
+    tl.store(out, k)
+
+
+@jit
+def misspelt(out, n):
+    for i in range(0, n, step=2):
+        tl.store(out, i)
+
+
+def test_hints_of_a_plain_range_have_no_effect_and_other_keywords_are_refused(launch):
+    out = ints(0)
+    launch(hinted, out, 6, STEP=2)
+    assert out[0] == 1 + 3 + 5
+    with pytest.raises(CompilationError, match="keywords num_stages, .*, but got step"):
+        launch(misspelt, out, 6)
+
+
+def test_interpreted_loops_take_the_same_hints():
+    out = ints(0)
+    triton.jit(hinted.fn, interpret=True)[(1,)](out, 6, STEP=2)
+    assert out[0] == 1 + 3 + 5
+    with pytest.raises(InterpreterError, match="but got step"):
+        triton.jit(misspelt.fn, interpret=True)[(1,)](out, 6)

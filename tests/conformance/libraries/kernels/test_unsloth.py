@@ -24,6 +24,7 @@ def kernels(name):
             module = types.ModuleType(package)
             module.__spec__ = importlib.machinery.ModuleSpec(package, None, is_package=True)
             module.__path__ = [str(root.joinpath(*package.split(".")))]
+            module.DEVICE_TYPE = "cuda"
             sys.modules[package] = module
     return importlib.import_module(f"unsloth.kernels.{name}")
 
@@ -138,3 +139,45 @@ def test_fp8():
         codes, weight, scales, block, [128, 128], torch.float32
     )
     torch.testing.assert_close(product, found @ plain.t(), rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("descriptors", [False, True])
+@pytest.mark.parametrize("permuted", ["nothing", "x", "y"])
+def test_grouped_products(permuted, descriptors):
+    module = kernels("moe.grouped_gemm.interface")
+    tokens, times, experts, n, k = 24, 2, 4, 64, 96
+    of = torch.randint(0, experts, (tokens * times,), device="cuda")
+    sizes, order = torch.bincount(of, minlength=experts).int(), torch.argsort(of, stable=True)
+    x = torch.randn(tokens, k, device="cuda")
+    weight = torch.randn(experts, n, k, device="cuda")
+    rows = x[order // times]  # of an expert, one behind the other
+    expected = torch.einsum("tk,tnk->tn", rows, weight[of[order]])
+    by_descriptor = {"use_tma_load_w": descriptors, "use_tma_store": descriptors}
+    if permuted == "y":
+        by_descriptor["use_tma_store"] = False
+        expected = torch.empty_like(expected).index_copy(0, order, expected)
+    found = module.grouped_gemm_forward(
+        x if permuted == "x" else rows, weight, times, sizes, order,
+        permute_x=permuted == "x", permute_y=permuted == "y", **by_descriptor,
+    )  # fmt: skip
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("descriptors", [False, True])
+def test_gradients_of_grouped_products(descriptors):
+    module = kernels("moe.grouped_gemm.interface")
+    experts, n, k = 4, 64, 96
+    of = torch.tensor([0] * 7 + [1] * 40 + [3] * 17, device="cuda")  # expert 2 has no tokens
+    sizes = torch.bincount(of, minlength=experts).int()
+    order = torch.arange(len(of), device="cuda")
+    x, up = torch.randn(len(of), k, device="cuda"), torch.randn(len(of), n, device="cuda")
+    weight = torch.randn(experts, n, k, device="cuda")
+    found = module.grouped_gemm_dX(
+        up, weight, order, sizes, 1, use_tma_load_w=descriptors, use_tma_store=descriptors
+    )
+    expected = torch.einsum("tn,tnk->tk", up, weight[of])
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    found = module.grouped_gemm_dW(x, up, sizes, order, 1, use_tma_store=descriptors)
+    masks = torch.nn.functional.one_hot(of, experts).float()
+    expected = torch.einsum("te,tn,tk->enk", masks, up, x)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-3)
