@@ -131,7 +131,7 @@ def _forward(
 
 def _sequences(
     tensors: Sequence[Tensor], cum_q: Tensor | None, cum_k: Tensor | None, used_k: Tensor | None
-) -> list[tuple[Tensor, ...]]:
+) -> Sequence[tuple[Tensor, ...]]:
     """Return each sequence's query, key, value and result."""
     if cum_q is None or cum_k is None:
         return list(zip(*tensors, strict=True))
