@@ -42,11 +42,12 @@ class Stubs:
     """Finder of packages that vLLM imports without a guard, and that no kernel needs."""
 
     NAMES = frozenset({
-        *("cbor2", "blake3", "cpuinfo", "gguf", "ijson", "llguidance", "lmformatenforcer", "mcp"),
-        *("mistral_common", "msgspec", "openai", "openai_harmony", "outlines_core", "partial_json_parser"),
-        *("prometheus_client", "pybase64", "sentencepiece", "setproctitle", "tiktoken", "xgrammar"),
-        *("cloudpickle", "compressed_tensors", "depyf", "diskcache", "fastapi", "httpx2", "PIL", "torchvision"),
-        *("starlette", "uvicorn", "watchfiles", "zmq", "aiohttp", "anthropic", "cv2"),
+        *("aiohttp", "anthropic", "blake3", "cbor2", "cloudpickle", "cohere", "compressed_tensors", "cpuinfo"),
+        *("cv2", "depyf", "diskcache", "fastapi", "gguf", "httpx2", "ijson", "llguidance", "lmformatenforcer"),
+        *("mcp", "mistral_common", "msgpack", "msgspec", "openai", "openai_harmony", "outlines_core", "PIL"),
+        *("partial_json_parser", "prometheus_client", "prometheus_fastapi_instrumentator", "pybase64"),
+        *("sentencepiece", "setproctitle", "starlette", "tiktoken", "timm", "torchaudio", "torchvision"),
+        *("uvicorn", "uvloop", "watchfiles", "xgrammar", "zmq"),
     })  # fmt: skip
 
     @staticmethod
@@ -74,17 +75,6 @@ sys.meta_path.append(Stubs)  # the last: it has what nothing else has
 
 def of(name):
     return importlib.import_module(f"vllm.{name}")
-
-
-def kernel_files():
-    folder = SOURCE / "vllm"
-    found = (p for p in sorted(folder.rglob("*.py")) if "triton.jit" in p.read_text())
-    return [".".join(p.relative_to(SOURCE).with_suffix("").parts) for p in found]
-
-
-@pytest.mark.parametrize("name", kernel_files())
-def test_a_module_with_kernels_can_be_imported(name):
-    importlib.import_module(name.removesuffix(".__init__"))
 
 
 def near(found, expected, tolerance=2e-2):
@@ -413,3 +403,14 @@ def test_products_of_experts(weighted):
     )  # fmt: skip
     expected = torch.einsum("td,tkod->tko", x.float(), weights[chosen].float())
     near(out, expected * factors[..., None] if weighted else expected, 3e-2)
+
+
+def kernel_files():
+    folder = SOURCE / "vllm"
+    found = (p for p in sorted(folder.rglob("*.py")) if "triton.jit" in p.read_text())
+    return [".".join(p.relative_to(SOURCE).with_suffix("").parts) for p in found]
+
+
+@pytest.mark.parametrize("name", kernel_files())
+def test_a_module_with_kernels_can_be_imported(name):
+    importlib.import_module(name.removesuffix(".__init__"))
