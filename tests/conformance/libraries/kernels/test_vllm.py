@@ -28,10 +28,15 @@ class Stub(types.ModuleType):
         facts = {
             "__init__": lambda self, *_, **__: _refuse(name),
             "__init_subclass__": classmethod(lambda cls, **_: None),
+            "__get_pydantic_core_schema__": classmethod(_any_schema),  # a field may be of it
         }
         made = type(name, (), facts)  # one that vLLM may derive classes from
         setattr(self, name, made)
         return made
+
+
+def _any_schema(cls, *_):
+    return importlib.import_module("pydantic_core.core_schema").any_schema()
 
 
 def _refuse(name):
