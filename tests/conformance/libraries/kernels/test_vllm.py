@@ -17,6 +17,15 @@ F = torch.nn.functional
 SOURCE = Path(os.environ["CONFORMANCE_SOURCE"])
 
 
+class OfStub(type):
+    """Class of the stubs' classes: their attributes, such as an enumeration's members, are names."""
+
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return name
+
+
 class Stub(types.ModuleType):
     """A package that is not installed: whatever is taken from it is a class that nobody can make."""
 
@@ -30,7 +39,7 @@ class Stub(types.ModuleType):
             "__init_subclass__": classmethod(lambda cls, **_: None),
             "__get_pydantic_core_schema__": classmethod(_any_schema),  # a field may be of it
         }
-        made = type(name, (), facts)  # one that vLLM may derive classes from
+        made = OfStub(name, (), facts)  # one that vLLM may derive classes from
         setattr(self, name, made)
         return made
 
