@@ -29,6 +29,7 @@ def main() -> int:
     parser.add_argument("--select", default="", metavar="TEXT", help="tests as pytest's -k")
     parser.add_argument("--needs", action="store_true", help="print the packages to install")
     parser.add_argument("--capability", metavar="M.N", help="of the emulated GPU")
+    parser.add_argument("--device-model", metavar="GPU", help="that the emulated one answers as")
     options = parser.parse_args()
     library = LIBRARIES[options.name]
     if options.needs:
@@ -45,6 +46,8 @@ def main() -> int:
     environment["OMP_NUM_THREADS"] = "1"  # --jobs uses the other cores
     if options.capability:
         environment["EMU_CUDA_CAPABILITY"] = options.capability
+    if options.device_model:
+        environment["EMU_DEVICE_MODEL"] = options.device_model
     select = ("-k", options.select) if options.select else ()
     how = suite.Suite(
         root=root,

@@ -17,6 +17,15 @@ F = torch.nn.functional
 SOURCE = Path(os.environ["CONFORMANCE_SOURCE"])
 
 
+class OfStub(type):
+    """Class of the stubs' classes: their attributes, such as an enumeration's members, are names."""
+
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return name
+
+
 class Stub(types.ModuleType):
     """A package that is not installed: whatever is taken from it is a class that nobody can make."""
 
@@ -28,10 +37,15 @@ class Stub(types.ModuleType):
         facts = {
             "__init__": lambda self, *_, **__: _refuse(name),
             "__init_subclass__": classmethod(lambda cls, **_: None),
+            "__get_pydantic_core_schema__": classmethod(_any_schema),  # a field may be of it
         }
-        made = type(name, (), facts)  # one that vLLM may derive classes from
+        made = OfStub(name, (), facts)  # one that vLLM may derive classes from
         setattr(self, name, made)
         return made
+
+
+def _any_schema(cls, *_):
+    return importlib.import_module("pydantic_core.core_schema").any_schema()
 
 
 def _refuse(name):
@@ -42,11 +56,12 @@ class Stubs:
     """Finder of packages that vLLM imports without a guard, and that no kernel needs."""
 
     NAMES = frozenset({
-        *("cbor2", "blake3", "cpuinfo", "gguf", "ijson", "llguidance", "lmformatenforcer", "mcp"),
-        *("mistral_common", "msgspec", "openai", "openai_harmony", "outlines_core", "partial_json_parser"),
-        *("prometheus_client", "pybase64", "sentencepiece", "setproctitle", "tiktoken", "xgrammar"),
-        *("cloudpickle", "compressed_tensors", "depyf", "diskcache", "fastapi", "httpx2", "PIL", "torchvision"),
-        *("starlette", "uvicorn", "watchfiles", "zmq", "aiohttp", "anthropic", "cv2"),
+        *("aiohttp", "anthropic", "blake3", "cbor2", "cloudpickle", "cohere", "compressed_tensors", "cpuinfo"),
+        *("cv2", "depyf", "diskcache", "fastapi", "gguf", "httpx2", "ijson", "llguidance", "lmformatenforcer"),
+        *("mcp", "mistral_common", "msgpack", "msgspec", "openai", "openai_harmony", "outlines_core", "PIL"),
+        *("partial_json_parser", "prometheus_client", "prometheus_fastapi_instrumentator", "pybase64"),
+        *("sentencepiece", "setproctitle", "starlette", "tiktoken", "timm", "torchaudio", "torchvision"),
+        *("uvicorn", "uvloop", "watchfiles", "xgrammar", "zmq"),
     })  # fmt: skip
 
     @staticmethod
@@ -74,17 +89,6 @@ sys.meta_path.append(Stubs)  # the last: it has what nothing else has
 
 def of(name):
     return importlib.import_module(f"vllm.{name}")
-
-
-def kernel_files():
-    folder = SOURCE / "vllm"
-    found = (p for p in sorted(folder.rglob("*.py")) if "triton.jit" in p.read_text())
-    return [".".join(p.relative_to(SOURCE).with_suffix("").parts) for p in found]
-
-
-@pytest.mark.parametrize("name", kernel_files())
-def test_a_module_with_kernels_can_be_imported(name):
-    importlib.import_module(name.removesuffix(".__init__"))
 
 
 def near(found, expected, tolerance=2e-2):
@@ -413,3 +417,14 @@ def test_products_of_experts(weighted):
     )  # fmt: skip
     expected = torch.einsum("td,tkod->tko", x.float(), weights[chosen].float())
     near(out, expected * factors[..., None] if weighted else expected, 3e-2)
+
+
+def kernel_files():
+    folder = SOURCE / "vllm"
+    found = (p for p in sorted(folder.rglob("*.py")) if "triton.jit" in p.read_text())
+    return [".".join(p.relative_to(SOURCE).with_suffix("").parts) for p in found]
+
+
+@pytest.mark.parametrize("name", kernel_files())
+def test_a_module_with_kernels_can_be_imported(name):
+    importlib.import_module(name.removesuffix(".__init__"))
