@@ -370,12 +370,20 @@ def _copy_instead(node: Node) -> None:
 def _placing(
     compiled: Callable[..., Any], places: Sequence[torch.device | None]
 ) -> Callable[..., Any]:
-    """Return a function that calls compiled code with the mode off, and places its results."""
+    """Return a function that calls compiled code with the mode off, and places its results.
+
+    Its random numbers come from the generator of the first result's device: the code itself names the CPU.
+    """
+    draws_on = next((place for place in places if place is not None), None)
 
     @functools.wraps(compiled)
     def run(*args: Any, **kwargs: Any) -> Any:
         with torch._C.DisableTorchFunction():
-            results = compiled(*args, **kwargs)
+            before, state.running = state.running, draws_on
+            try:
+                results = compiled(*args, **kwargs)
+            finally:
+                state.running = before
             for result, place in zip(results, places, strict=True):
                 if place is not None:
                     set_tag(result, place)
