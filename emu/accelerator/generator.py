@@ -33,7 +33,7 @@ class _Meta(type(_Real)):  # type: ignore[misc] # its metaclass has no type
     def __instancecheck__(cls, instance: object) -> bool:
         if cls is Generator:
             return isinstance(instance, _Real)
-        return super().__instancecheck__(instance)
+        return bool(super().__instancecheck__(instance))
 
 
 class Generator(_Real, metaclass=_Meta):  # type: ignore[misc, valid-type, unused-ignore] # Any without torch
@@ -46,7 +46,7 @@ class Generator(_Real, metaclass=_Meta):  # type: ignore[misc, valid-type, unuse
             made = _Real.__new__(DeviceGenerator, "cpu")  # type: ignore[call-arg, unused-ignore] # the stub has no __new__
             made._device = where
             made._seed, made._offset = host_seed(), 0
-            _by_address[made._cdata] = made
+            _by_address[_address(made)] = made
             return made
         return super().__new__(cls, where)  # type: ignore[call-arg, unused-ignore] # the stub has no __new__
 
@@ -61,7 +61,12 @@ def as_device_generator(generator: torch.Generator) -> DeviceGenerator | None:
     """
     if isinstance(generator, DeviceGenerator):
         return generator
-    return _by_address.get(generator._cdata)  # type: ignore[attr-defined] # not in its stub
+    return _by_address.get(_address(generator))
+
+
+def _address(generator: Any) -> int:
+    """Return the address of what is inside of a generator."""
+    return int(generator._cdata)
 
 
 class DeviceGenerator(Generator):
@@ -151,15 +156,21 @@ class DeviceGenerator(Generator):
 
     graphsafe_get_state = clone_state
 
-    def graphsafe_set_state(self, state: DeviceGenerator) -> Self:
-        """Take the state of another generator."""
+    def graphsafe_set_state(self, state: torch.Generator) -> Self:
+        """Take the state of another generator.
+
+        Raises:
+            TypeError: It is not that of an emulated device.
+        """
+        if not isinstance(state, DeviceGenerator):
+            raise TypeError(f"state must be a generator of an emulated device, but got {state!r}")
         self._seed, self._offset = state._seed, state._offset
         return self
 
-    def __reduce__(self) -> tuple[type[Generator], Args, tuple[int, int]]:
+    def __reduce__(self) -> tuple[type[Generator], Args, tuple[int, int]]:  # type: ignore[override, unused-ignore] # a state of its own
         return Generator, (str(self._device),), (self._seed, self._offset)
 
-    def __setstate__(self, state: tuple[int, int]) -> None:
+    def __setstate__(self, state: tuple[int, int]) -> None:  # type: ignore[override, unused-ignore] # a state of its own
         self._seed, self._offset = state
 
 
@@ -175,8 +186,7 @@ _engines = _Engines()
 
 def is_engine(generator: torch.Generator) -> bool:
     """Return whether this is what :meth:`DeviceGenerator.next_draw` returns in this thread."""
-    same: bool = generator._cdata == _engines.of_thread._cdata  # type: ignore[attr-defined] # not in its stub
-    return same
+    return _address(generator) == _address(_engines.of_thread)
 
 
 def _signed(seed: int) -> int:

@@ -155,8 +155,8 @@ class _Capture(TorchDispatchMode):  # type: ignore[misc, unused-ignore] # Any wi
 
     def end(self) -> None:
         """Put memory and generators back, and take the values from what was made."""
-        for generator, before in self._random_states:
-            generator.graphsafe_set_state(before)
+        for generator, state_before in self._random_states:
+            generator.graphsafe_set_state(state_before)
         with torch.no_grad(), torch._C.DisableTorchFunction():
             for storage, before in self._before.values():
                 storage.copy_(before)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
 from torch._C import _VariableFunctions  # pyright: ignore[reportAttributeAccessIssue] # not in its stub
@@ -33,7 +34,7 @@ from emu.accelerator.state import TYPES, state
 from emu.accelerator.wrappers import PLAIN
 from emu.kernels.core import shadows
 
-_storage = torch.Tensor.untyped_storage
+_storage: Any = torch.Tensor.untyped_storage
 _shadows_are_kept = shadows.are_kept
 _TENSOR = torch.Tensor  # one look-up in a call that every operator makes
 _SEQUENCES = (list, tuple)

@@ -50,8 +50,9 @@ def install() -> None:
 
 def _reduce_storage(storage: Storage) -> tuple[Callable[..., Storage], Args]:
     """Pickle the memory of a tensor: torch refuses that of a device, which the tensor's own reducer has dealt with."""
+    reduce: Any = reduce_storage  # without annotations
     with torch._C.DisableTorchFunction():
-        reduced: tuple[Callable[..., Storage], Args] = reduce_storage(storage)
+        reduced: tuple[Callable[..., Storage], Args] = reduce(storage)
     return reduced
 
 

@@ -46,7 +46,8 @@ def install() -> None:
 
 def _show_devices() -> None:
     """Let storages say where they are to the program; torch's own functions, which run outside of the mode, see the CPU."""
-    where: Any = torch._C.StorageBase.device
+    base: Any = torch._C.StorageBase
+    where = base.device
 
     def device(self: Storage) -> torch.device:
         tag: torch.device | None = getattr(self, TAG, None)

@@ -371,7 +371,6 @@ def _placing(
     compiled: Callable[..., Any], places: Sequence[torch.device | None]
 ) -> Callable[..., Any]:
     """Return a function that calls compiled code with the mode off, and places its results."""
-
     device = next(filter(None, places))
 
     @functools.wraps(compiled)
@@ -388,12 +387,16 @@ def _placing(
 
 @contextlib.contextmanager
 def _compiled_for(device: torch.device | None) -> Iterator[None]:
-    """Let operators of the program know where the buffers of compiled code are."""
-    before, state.compiled_for = state.compiled_for, device
+    """Let operators of the program know where the buffers of compiled code are, and draw that device's numbers.
+
+    The code itself names the CPU.
+    """
+    before = state.compiled_for, state.running
+    state.compiled_for = state.running = device
     try:
         yield
     finally:
-        state.compiled_for = before
+        state.compiled_for, state.running = before
 
 
 def _run_without_mode(ledger: Ledger, module: ModuleType) -> None:

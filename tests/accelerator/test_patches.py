@@ -117,5 +117,27 @@ def run_uninstall() -> None:
             torch.ones(1, device="cuda")
 
 
+def run_thread_that_stays() -> None:
+    import emu.accelerator
+
+    emu.accelerator.install()
+    x, is_undone, found = torch.ones(2), threading.Event(), []
+
+    def work() -> None:
+        is_undone.wait()
+        found.append((x + x).tolist())  # its mode is still there
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    emu.accelerator.uninstall()
+    is_undone.set()
+    thread.join()
+    assert found == [[2.0, 2.0]]
+
+
+def test_a_thread_that_stays_goes_on_after_uninstalling() -> None:
+    emu.launch(run_thread_that_stays, 1, preload=["torch"])
+
+
 def test_uninstalling_gives_torch_its_own_back() -> None:
     emu.launch(run_uninstall, 1, preload=["torch"])

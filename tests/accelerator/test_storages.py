@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import warnings
 
 import pytest
 from emulated_devices import check_on_devices
@@ -39,7 +40,9 @@ def devices_of_storages():
     assert storage.device == x.device == storage.clone().device == copy.deepcopy(storage).device
     assert storage.is_cuda
     typed = x._typed_storage()
-    assert (typed.device, typed.tolist()) == (x.device, [0, 1, 2, 3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch deprecates them
+        assert (typed.device, typed.tolist()) == (x.device, [0, 1, 2, 3])
     assert torch.ones(1, device="npu").untyped_storage().device == torch.device("npu", 0)
     assert storage.cpu().device == torch.ones(1).untyped_storage().device == torch.device("cpu")
     assert copy.deepcopy(x).device == x.device

@@ -200,6 +200,19 @@ def test_modes_of_the_program_are_kept(devices: Any) -> None:
     assert torch.zeros(2, device="cuda").is_cuda  # our mode is still there
 
 
+def test_random_numbers_come_from_the_devices_generator(devices: Any) -> None:
+    torch = devices
+    call = torch.compile(lambda x: torch.nn.functional.dropout(x) + torch.rand_like(x))
+    x = torch.ones(64, device="cuda")
+    torch.manual_seed(5)
+    host = torch.get_rng_state()
+    first, second = call(x), call(x)
+    assert not torch.equal(first, second)
+    torch.cuda.manual_seed(5)
+    assert torch.equal(call(x), first)
+    assert torch.equal(torch.get_rng_state(), host)
+
+
 def test_flexible_attention(devices: Any) -> None:
     torch = devices
     from torch.nn.attention import flex_attention as flex
