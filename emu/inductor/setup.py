@@ -51,6 +51,7 @@ def set_up() -> None:
     after_import("torch._inductor.codegen.cpu_device_op_overrides", _change_overrides, ledger)
     after_import("torch._dynamo.device_interface", _change_interface, ledger)
     after_import("torch._inductor.graph", _change_graph, ledger)
+    after_import("torch._inductor.compile_fx", _change_wrappers, ledger)
     after_import("torch._inductor.kernel.flex.flex_attention", _change_flex_attention, ledger)
     after_import("torch._inductor.runtime.triton_heuristics", _change_launchers, ledger)
     after_import(configs.MODULE, partial(configs.install, ledger), ledger)
@@ -184,6 +185,23 @@ def _change_graph(module: ModuleType) -> None:
 
     reason = "kernels of the CPU read such tensors where they are"
     ledger.replace(module.GraphLowering, "is_unspec_arg", is_unspec_arg, reason)
+
+
+def _change_wrappers(module: ModuleType) -> None:
+    """Write C++ kernels where Inductor writes the code that calls them in C++, too: for AOTInductor and ``cpp_wrapper``.
+
+    It calls Triton's kernels of the CPU by a library that Triton's compiler writes for each of them, and emu's does not.
+    """
+    compile_inner = module._compile_fx_inner
+
+    def compile_inner_in_cpp(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs.get("cpp_wrapper"):
+            return compile_inner(*args, **kwargs)
+        with module.config.patch({"cpu_backend": "cpp", "triton.autotune_at_compile_time": False}):
+            return compile_inner(*args, **kwargs)
+
+    reason = "its C++ calls kernels of Triton by libraries that emu does not write"
+    ledger.replace(module, "_compile_fx_inner", compile_inner_in_cpp, reason)
 
 
 def _change_flex_attention(module: ModuleType) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import unittest
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.unittest import TestCaseFunction
 
 from emu.kernels.core.launch_count import Launches
 
@@ -50,8 +50,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _function(item: pytest.Item) -> str:
     """Return what a test is one of many of: its function, or the class of unittest that has it as a method."""
-    if isinstance(item, TestCaseFunction) and item.parent is not None:
-        return item.parent.nodeid
+    owner = getattr(item, "cls", None)
+    if owner is not None and issubclass(owner, unittest.TestCase):
+        return item.nodeid.rpartition("::")[0]
     return item.nodeid.partition("[")[0]
 
 
