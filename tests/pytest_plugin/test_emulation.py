@@ -170,6 +170,8 @@ def test_mode():
             ["--emu-devices", "0"],
             "--emu-devices: must be a whole number of at least 1, but got '0'",
         ),
+        (["--emu-devices", "1025"], "--emu-devices: must be at most 1024, but got '1025'"),
+        (["--emu-devices", "1" * 5000], "--emu-devices: must be at most 1024, but got '111*"),
         (["--emu-check", "bond"], "--emu-check: check * must be one of * but got 'bond'*"),
         (
             ["--emu-timeout", "-1"],
