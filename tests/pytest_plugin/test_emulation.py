@@ -125,11 +125,11 @@ def test_of_unwritten_memory_that_nobody_checks():
         [
             "*= emu: bad addresses =*",
             f"{name}::test_outside",
-            f"  load out of bounds in kernel double, {name}:7, tensor x: right behind its end",
+            f"  load out of bounds in kernel double, {name}:6, tensor x: right behind its end",
             f"{name}::test_on_one_pe[[]2-PEs[]]",
-            f"  load out of bounds in kernel double, {name}:7, tensor x: right behind its end",
+            f"  load out of bounds in kernel double, {name}:6, tensor x: right behind its end",
             f"{name}::test_unwritten",
-            f"  unwritten memory used as stored value in kernel double, {name}:7, tensor x",
+            f"  unwritten memory used as stored value in kernel double, {name}:6, tensor x",
         ],
         consecutive=True,
     )
