@@ -54,7 +54,7 @@ def _errors(error: BaseException | None, seen: set[int]) -> Iterator[BaseExcepti
             yield from _errors(other, seen)
 
 
-def _lines(error: BaseException, here: Path) -> Iterator[str]:
+def _lines(error: Any, here: Path) -> Iterator[str]:
     """Yield a line for each bad use of memory that an exception reports."""
     triton: Any = sys.modules.get("emu.triton.errors")
     faults: Any = sys.modules.get("emu.tile.cpu.run.faults")

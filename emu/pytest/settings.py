@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _PLUGIN = __package__
 _DEFAULT_TIMEOUT = 60.0
+_MAX_DEVICES = 1024
 MAX_SEED = 2**32 - 1
 """The largest that NumPy takes."""
 RANDOM = "random"
@@ -61,7 +62,7 @@ def begin(config: pytest.Config) -> Settings:
     given = config.known_args_namespace
     settings = Settings(
         is_on=bool(given.emu) or bool(config.getini("emu")) or _PLUGIN in (given.plugins or ()),
-        devices=_read(config, "devices", option_types.count),
+        devices=_read(config, "devices", _as_device_count),
         device_model=_read(config, "device_model", option_types.device_model),
         check=_read(config, "check", option_types.check),
         autotune=_read(config, "autotune", option_types.autotune),
@@ -94,6 +95,19 @@ def _read(config: pytest.Config, name: str, read: Callable[[str], T]) -> T | Non
         return read(str(text))
     except (argparse.ArgumentTypeError, ValueError) as error:
         raise pytest.UsageError(f"{where}: {error}") from None
+
+
+def _as_device_count(text: str) -> int:
+    """Return a number of devices: not more than there can be PEs.
+
+    Raises:
+        argparse.ArgumentTypeError, ValueError: It is none.
+    """
+    from emu.commands import option_types
+
+    if text.isdecimal() and (len(text) > 4 or int(text) > _MAX_DEVICES):
+        raise ValueError(f"must be at most {_MAX_DEVICES}, but got {text!r}")
+    return option_types.count(text)
 
 
 def _install(config: pytest.Config, settings: Settings) -> None:

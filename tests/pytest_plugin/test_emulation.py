@@ -125,11 +125,11 @@ def test_of_unwritten_memory_that_nobody_checks():
         [
             "*= emu: bad addresses =*",
             f"{name}::test_outside",
-            f"  load out of bounds in kernel double, {name}:7, tensor x: right behind its end",
+            f"  load out of bounds in kernel double, {name}:6, tensor x: right behind its end",
             f"{name}::test_on_one_pe[[]2-PEs[]]",
-            f"  load out of bounds in kernel double, {name}:7, tensor x: right behind its end",
+            f"  load out of bounds in kernel double, {name}:6, tensor x: right behind its end",
             f"{name}::test_unwritten",
-            f"  unwritten memory used as stored value in kernel double, {name}:7, tensor x",
+            f"  unwritten memory used as stored value in kernel double, {name}:6, tensor x",
         ],
         consecutive=True,
     )
@@ -191,6 +191,8 @@ def test_name():
             ["--emu-devices", "0"],
             "--emu-devices: must be a whole number of at least 1, but got '0'",
         ),
+        (["--emu-devices", "1025"], "--emu-devices: must be at most 1024, but got '1025'"),
+        (["--emu-devices", "1" * 5000], "--emu-devices: must be at most 1024, but got '111*"),
         (["--emu-check", "bond"], "--emu-check: check * must be one of * but got 'bond'*"),
         (
             ["--emu-timeout", "-1"],

@@ -60,10 +60,9 @@ func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
-@pytest.mark.parametrize(
-    "arguments", [(), pytest.param(("-n", "2"), marks=pytest.mark.slow)], ids=str
-)
+@pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=str)
 def test_programs_of_each_system(arguments, pytester: pytest.Pytester, monkeypatch) -> None:
     for name in ("PYTHONPATH", "PYTEST_ADDOPTS"):
         monkeypatch.delenv(name, raising=False)
@@ -71,4 +70,4 @@ def test_programs_of_each_system(arguments, pytester: pytest.Pytester, monkeypat
     pytester.makepyfile(TEXT)
     result = pytester.runpytest_subprocess("--emu", *arguments, timeout=110)
     result.assert_outcomes(passed=9)
-    result.stdout.fnmatch_lines(["emu: 1 test launched 1 Triton kernel, 8 tests launched none"])
+    result.stdout.fnmatch_lines(["emu: 1 test launched * Triton kernels, 8 tests launched none"])
