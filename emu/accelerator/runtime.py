@@ -202,10 +202,20 @@ def _device_functions(kind: str) -> Namespace:
         if not (isinstance(device, int) and device < 0):
             set_current_device(kind, index_of(kind, device))
 
+    def exchange(device: int) -> int:
+        """Make another device the current one; return the one before: compiled functions enter contexts so."""
+        if device < 0:
+            return -1
+        before = current_device(kind)
+        set_current_device(kind, device)
+        return before
+
     return {
         "device": device,
         "device_of": device_of,
         "set_device": set_device,
+        "_exchange_device": exchange,
+        "_maybe_exchange_device": exchange,
         "current_device": lambda: current_device(kind),
         "device_count": lambda: device_count(),
         "is_available": lambda: True,
