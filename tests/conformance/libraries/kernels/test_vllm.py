@@ -27,7 +27,7 @@ class OfStub(type):
 
 
 class Stub(types.ModuleType):
-    """A package that is not installed: whatever is taken from it is a class that nobody can make."""
+    """A package that is not installed: whatever is taken from it is a class that does nothing."""
 
     __path__: list[str] = []  # noqa: RUF012 - of a module
 
@@ -35,7 +35,7 @@ class Stub(types.ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         facts = {
-            "__init__": lambda self, *_, **__: _refuse(name),
+            "__init__": lambda self, *_, **__: None,
             "__init_subclass__": classmethod(lambda cls, **_: None),
             "__get_pydantic_core_schema__": classmethod(_any_schema),  # a field may be of it
         }
@@ -46,10 +46,6 @@ class Stub(types.ModuleType):
 
 def _any_schema(cls, *_):
     return importlib.import_module("pydantic_core.core_schema").any_schema()
-
-
-def _refuse(name):
-    raise NotImplementedError(f"{name} is of a package that is not installed")
 
 
 class Stubs:
