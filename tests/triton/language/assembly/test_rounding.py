@@ -57,7 +57,8 @@ def _grid(kind: str) -> Any:
     bits = np.uint16 if np.dtype(to).itemsize == 2 else np.uint8
     count = 8 if kind == "e2m1x4" else 1 << (np.iinfo(bits).bits - 1)
     codes = np.arange(count, dtype=bits).view(to)
-    return codes[np.isfinite(codes)].astype(np.float64)
+    values = codes.astype(np.float64)  # isfinite of bfloat16 warns of its NaN
+    return values[np.isfinite(values)]
 
 
 def _rounded(x: float, random: int, kind: str) -> float:
