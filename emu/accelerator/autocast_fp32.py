@@ -18,8 +18,9 @@ from emu.accelerator.device_tags import tag_of
 from emu.accelerator.mode import HANDLERS, follow
 from emu.accelerator.patches import replace_item
 
-_HALVES = (torch.float16, torch.bfloat16)
-_NAMES = (
+HALVES = (torch.float16, torch.bfloat16)
+"""Types that are converted."""
+NAMES = (
     *(
         "__pow__",
         "__rdiv__",
@@ -55,11 +56,12 @@ _NAMES = (
     "huber_loss",
     "binary_cross_entropy_with_logits",
 )
+"""Names of the functions, among those of tensors too."""
 
 
 def install() -> None:
     """Handle the functions under all names by which a script may call them."""
-    for function in _functions():
+    for function in functions():
         replace_item(
             HANDLERS,
             function,
@@ -69,10 +71,11 @@ def install() -> None:
         )
 
 
-def _functions() -> Iterator[TorchFunction]:
+def functions() -> Iterator[TorchFunction]:
+    """Yield the functions under all names by which a script may call them."""
     owners = (torch, torch.Tensor, F, _nn, _VariableFunctions)
     for owner in owners:
-        for name in _NAMES:
+        for name in NAMES:
             function = getattr(owner, name, None)
             if callable(function):
                 yield function
@@ -95,7 +98,7 @@ def _handler(handle: Handler) -> Handler:
 
 
 def _widen(value: Any) -> object:
-    if not isinstance(value, torch.Tensor) or value.dtype not in _HALVES:
+    if not isinstance(value, torch.Tensor) or value.dtype not in HALVES:
         return value
     tag = tag_of(value)
     return value if tag is None else follow(torch.Tensor.float, (value,), None)

@@ -215,7 +215,7 @@ def _device_functions(kind: str) -> Namespace:
         "device_of": device_of,
         "set_device": set_device,
         "_exchange_device": exchange,
-        "_maybe_exchange_device": exchange,
+        "_maybe_exchange_device": lambda device: exchange(device),  # Dynamo takes no function twice
         "current_device": lambda: current_device(kind),
         "device_count": lambda: device_count(),
         "is_available": lambda: True,

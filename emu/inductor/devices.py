@@ -32,6 +32,7 @@ from emu.accelerator.mode import Devices, active, inside, on_stack
 from emu.accelerator.patches import Ledger
 from emu.accelerator.runtime import DeviceProperties
 from emu.accelerator.state import TYPES, state
+from emu.inductor import autocast
 
 Node: TypeAlias = Any
 """A node of torch.fx; typed in part only."""
@@ -290,6 +291,7 @@ def _compile_for_host(ledger: Ledger, module: ModuleType) -> None:
         if not state.fakes_show_devices or not isinstance(model_, torch.fx.GraphModule):
             return compile_fx(model_, *args, **kwargs)
         places = _places_of_results(model_)
+        autocast.widen(model_)
         for graph in _graphs(model_):
             _move_to_host(graph)
         with _fakes_show_devices(False):
