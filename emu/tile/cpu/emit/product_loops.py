@@ -162,15 +162,29 @@ def _panels(
     packed = frame.new_copy(value, F32, (panels, room))
     before = builder.block
 
+    def by_rows() -> None:
+        _pack_rows(frame, b, packed.base, extent, (panels, width, room))
+
+    def turned() -> None:
+        counted(
+            frame,
+            panels,
+            lambda i: _pack_turned(frame, b, packed.base, i, (extent, width, room)),
+        )
+
     def pack() -> None:
         if b.strides[-1] == 1:
-            _pack_rows(frame, b, packed.base, extent, (panels, width, room))
+            by_rows()
+        elif b.strides[-2] == 1:
+            turned()
         else:
-            counted(
-                frame,
-                panels,
-                lambda i: _pack_turned(frame, b, packed.base, i, (extent, width, room)),
-            )
+            # Columns lie side by side where the load found them, rows in the copy that it makes where a bound does not hold,
+            # or the other way round: where it lies is known when the program runs.
+            is_turned = builder.icmp_signed("==", as_register(b.strides[-2]), r.number(r.I64, 1))
+            with frame.when(is_turned):
+                turned()
+            with frame.when(frame.builder.not_(is_turned)):
+                by_rows()
 
     if b.strides[-1] != 1:
         pack()
