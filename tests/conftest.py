@@ -19,6 +19,9 @@ from emu.comm.world.linked import make_world
 from emu.comm.world.world import World
 from emu.kernels.core.environment import usable_cores
 
+collect_ignore = ["conformance"]
+"""Suites of other projects, and what compares their kernels: they need a checkout (see docs/testing.md)."""
+
 QUICK = "not slow"
 """The expression of marks of `make test`."""
 

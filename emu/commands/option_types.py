@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from emu.kernels.core import device_models
-
 if TYPE_CHECKING:
     from emu.comm.link_model import Link
 
@@ -44,6 +42,8 @@ def autotune(text: str) -> str:
 
 def device_model(text: str) -> str:
     """Return the model of a GPU, as ``EMU_DEVICE_MODEL`` says it."""
+    from emu.kernels.core import device_models
+
     try:
         device_models.find(text)
     except ValueError as error:

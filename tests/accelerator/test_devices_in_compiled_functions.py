@@ -11,7 +11,9 @@ torch = pytest.importorskip("torch")
 def contexts_are_traced():
     def function(x):
         with torch.cuda.device(x.device.index):
-            return torch.exp(x * 0) + x * 2  # Dynamo looks up all functions of torch that it treats specially
+            return (
+                torch.exp(x * 0) + x * 2
+            )  # Dynamo looks up all functions of torch that it treats specially
 
     x = torch.ones(3, device="cuda:1")
     got = torch.compile(function, backend="eager", fullgraph=True)(x)

@@ -288,6 +288,7 @@ def test_an_emulated_link_and_poison_are_those_of_the_mark(pytest_in) -> None:
 def test_slow(world):
     fresh = world.alloc((4,), np.float32)
     assert np.isnan(fresh.local).all()
+    world.barrier()
     if world.my_pe == 0:
         started = time.perf_counter()
         world.put(fresh, np.ones(4, np.float32), 1)

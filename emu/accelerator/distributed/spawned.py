@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from multiprocessing import process
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.multiprocessing
@@ -20,7 +20,9 @@ import emu.accelerator
 from emu.accelerator.patches import replace
 from emu.comm.process.invitation import Gathering, Invitation
 from emu.comm.world.current import set_world
-from emu.comm.world.world import World
+
+if TYPE_CHECKING:  # it loads Numba
+    from emu.comm.world.world import World
 
 _DEVICES = "EMU_DEVICES"
 _MOST = 1024  # PEs of a World

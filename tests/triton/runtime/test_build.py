@@ -52,7 +52,7 @@ def request(**changes):
         {"debug": True},
         {"backend": "reference"},
         {"contract": True},
-        {"gpu": "cuda:90"},
+        {"target": "cuda:90"},
     ],
 )
 def test_whatever_changes_the_code_changes_key_and_digest(changes):
