@@ -26,9 +26,13 @@ def widen(module: torch.fx.GraphModule) -> None:
     regions = [any(torch.is_autocast_enabled(kind) for kind in TYPES)]
     for node in list(module.graph.nodes):
         if node.target is autocast_mode._enter_autocast:
-            kind, _, enabled, *_ = (*node.args, None, True)
+            given = (
+                *node.args,
+                None,
+                True,
+            )  # the type of the device, the type of numbers, whether it is on
             # Within a region of the host's autocast, the device's goes on.
-            regions.append(bool(enabled) if kind in TYPES else regions[-1])
+            regions.append(bool(given[2]) if given[0] in TYPES else regions[-1])
         elif node.target is autocast_mode._exit_autocast:
             regions.pop()
         elif regions[-1] and _is_in_fp32(node):
