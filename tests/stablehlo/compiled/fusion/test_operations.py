@@ -43,7 +43,9 @@ def compute(name: str, operands: list[str], result: str, attributes: str = "") -
     module = parse(module_of(name, operands, result, attributes))
     assert [isinstance(step, Group) for step in steps_of(module)] == [True]
     inputs = [edge_values(t, SIZE, seed) for seed, t in enumerate(operands)]
-    if name == "stablehlo.power":  # C libraries differ in what a signalling NaN to the power of 0 is
+    if (
+        name == "stablehlo.power"
+    ):  # C libraries differ in what a signalling NaN to the power of 0 is
         for values in inputs:
             if values.dtype.kind == "f":
                 values[np.isnan(values)] = np.nan
