@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from emu.comm.deadlock.report import Deadlock
 from emu.kernels import errors
 
 
@@ -63,7 +64,10 @@ class PEDiedError(StoppedError):
 
 
 class DeadlockError(StoppedError):
-    """Every PE waited and nothing changed for the time-out; the text is the whole report."""
+    """PEs wait that nobody can release, or nothing moved for the time-out; the text is the whole report."""
+
+    deadlock: Deadlock | None = None
+    """The report as a graph with likely causes, on the exceptions that the launcher raises."""
 
 
 class PEExitError(CommError):

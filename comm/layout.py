@@ -60,16 +60,20 @@ TEXT_BYTES = 4096
 CALL_BYTES = 1024
 """Room for the call of a PE, for the report when members of a group disagree."""
 PLACE_BYTES = 1024
+RETURNED = "returned at "
+"""How the place of a PE begins that has returned from its function."""
 CRASH_BYTES = 16 << 20
 """More than the longest report of a crash; of the file's size alone, like all that nobody writes."""
 ABORT_TEXT_BYTES = 64 << 10
 
-# --- last-writer table: two int64 words per entry (key, info), direct-mapped
+# --- last-writer table: two int64 words per entry, direct-mapped: the key, a word's place plus 1; and of its last
+# writer (PE << 4 | operation), of the one before that was another or did it otherwise, and the low half of the value.
 WRITER_BITS = 13
 WRITERS = 1 << WRITER_BITS
 WRITER_HASH = (
     0x9E3779B97F4A7C15  # 2**64 over the golden ratio: spreads keys that differ in high bits only
 )
+WRITER_OPERATION_BITS, WRITER_PART_BITS, WRITER_MASK = 4, 16, (1 << 16) - 1
 WRITER_PUT, WRITER_SET, WRITER_ADD, WRITER_SWAP, WRITER_CAS = 1, 2, 3, 4, 5
 WRITER_NAMES = {1: "put", 2: "SET", 3: "ADD", 4: "swap", 5: "compare_swap"}
 
@@ -78,6 +82,9 @@ LOCKS = 2048
 REGION_BITS = 16  # bytes of heap under one lock: 64 KiB
 LOCK_OWNER_MASK = (1 << 30) - 1
 LOCK_WAITERS = 1 << 30
+
+# --- locks of programs (comm/world/locking.py): marks of a member's place in the queue
+PLACE_HOLDS, PLACE_WAITS = 1 << 29, 1 << 30
 
 GROUPS = 256
 NAME_BYTES = 512  # 128 characters of up to 4 bytes
@@ -113,7 +120,9 @@ ALLOCATION = np.dtype(
 class Layout:
     """Byte offsets of each part of a segment for ``n_pes`` PEs with heaps of ``heap_bytes``.
 
-    With ``zones`` there are red zones around arrays, for which the heaps have more room.
+    With ``zones`` there are red zones around arrays, for which the heaps have more room. Listeners of the PEs'
+    operations share ``listener_bytes`` at the end of the file, outside of what every process maps, and behind them
+    lie the ``schedule_bytes`` of PEs that take turns.
 
     They are computed once: views of memory are made at every call of a program.
     """
@@ -121,6 +130,8 @@ class Layout:
     n_pes: int
     heap_bytes: int
     zones: bool = False
+    listener_bytes: int = 0
+    schedule_bytes: int = 0
 
     @cached_property
     def abort_text(self) -> int:
@@ -234,9 +245,19 @@ class Layout:
         return self.total + pe * CRASH_BYTES
 
     @property
+    def listeners(self) -> int:
+        """Offset in the file of the listeners' area."""
+        return self.crash(self.n_pes)
+
+    @property
+    def schedule(self) -> int:
+        """Offset in the file of what PEs that take turns share."""
+        return self.listeners + round_up(self.listener_bytes, PAGE)
+
+    @property
     def file_bytes(self) -> int:
         """Size of the segment's file."""
-        return self.crash(self.n_pes)
+        return self.schedule + round_up(self.schedule_bytes, PAGE)
 
 
 def zone_behind(nbytes: int) -> int:

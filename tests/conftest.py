@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
 import signal
+import zlib
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from emu.comm.link_model import Link
 from emu.comm.memory.heap import register
 from emu.comm.memory.segment import Segment
 from emu.comm.process import serving
-from emu.comm.world.linked import make_world
+from emu.comm.world.making import make_world
 from emu.comm.world.world import World
 from emu.kernels.core.environment import usable_cores
 
@@ -27,6 +29,24 @@ QUICK = "not slow"
 
 FEWEST_EXAMPLES = 10
 """Of a test that makes its examples itself; the quick run makes a quarter of them, but not fewer than these."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option by which `.ci/run` deals out the thorough tests among commits."""
+    parser.addoption(
+        "--part",
+        type=as_part,
+        metavar="K/N",
+        help="run one in N test functions, the K-th part of them",
+    )
+
+
+def as_part(text: str) -> tuple[int, int]:
+    """Return the two numbers of ``K/N``."""
+    number, _, count = text.partition("/")
+    if not (number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
+        raise argparse.ArgumentTypeError(f"--part must be K/N with 1 <= K <= N, but got {text!r}")
+    return int(number), int(count)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,13 +65,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect no garbage while tests are collected, nor look there later: what they make then stays."""
+    """Collect no garbage while tests are collected, nor look there later: what they make then stays.
+
+    And look less often from then on: what compiles makes many objects that stay for long, and at Python's own pace a
+    tenth of the processor time of the tests went into looking. Not less often than this: from 10,000 new objects on
+    ``emu.mlir.gc_pause`` counts what is frozen here, which are millions.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
         gc.enable()
+        gc.set_threshold(5_000, 20, 20)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -62,6 +88,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if is_hypothesis_test(test):
             item.add_marker("random")
             functions[test.__module__, test.__qualname__] = getattr(test, "__func__", test)
+    leave_to_other_parts(config, items)
     spread_long_tests(config, items)
     if config.option.markexpr != QUICK:
         return
@@ -71,6 +98,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if chosen is not None:
             fewer = min(chosen.max_examples, max(FEWEST_EXAMPLES, chosen.max_examples // 4))
             function._hypothesis_internal_use_settings = settings(chosen, max_examples=fewer)
+
+
+def leave_to_other_parts(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the tests of other parts than that of ``--part``; those of one function are in one part, but for examples."""
+    if config.option.part is None:
+        return
+    number, count = config.option.part
+    chosen, others = [], []
+    for item in items:
+        function, _, parameter = item.nodeid.partition("[")
+        # Tests of one function may share what they prepare; examples are programs of their own, and long ones.
+        unit = item.nodeid if parameter.startswith("examples/") else function
+        is_chosen = zlib.crc32(unit.encode()) % count == number - 1
+        (chosen if is_chosen else others).append(item)
+    items[:] = chosen
+    config.hook.pytest_deselected(items=others)
 
 
 def spread_long_tests(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -59,3 +59,22 @@ def test_no_other_module_reads_them() -> None:
     ]
     found = {file.name for file in files if read.search(file.read_text())}
     assert found <= {"environment.py"}
+
+
+@pytest.mark.parametrize(
+    ("text", "checked"),
+    [
+        ("streams", True),
+        ("bounds, streams", True),
+        ("bounds", False),
+        ("streamsets", False),
+        ("", False),
+    ],
+)
+def test_streams_among_the_checks(
+    text: str, checked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EMU_CHECK", text)
+    assert environment.checks_streams() == checked
+    monkeypatch.delenv("EMU_CHECK")
+    assert not environment.checks_streams()

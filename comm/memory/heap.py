@@ -207,11 +207,15 @@ class Heap:
         if offset is None:
             aligned = any(end - start >= nbytes for start, end in table.gaps())
             hint = f" (at an offset that is a multiple of {PAGE})" if aligned else ""
-            raise SymmetricMemoryError(
-                f"the symmetric heap has no {nbytes} bytes left in one piece{hint}: "
-                f"{table.describe()}; free arrays or launch with a larger heap_size"
-            )
+            raise self.no_room(nbytes, hint)
         return offset
+
+    def no_room(self, nbytes: int, hint: str = "") -> SymmetricMemoryError:
+        """Return the error of an array that does not fit."""
+        return SymmetricMemoryError(
+            f"the symmetric heap has no {nbytes} bytes left in one piece{hint}: "
+            f"{self._table.describe()}; free arrays or launch with a larger heap_size"
+        )
 
     # --- pages -----------------------------------------------------------------------------
 

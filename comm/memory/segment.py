@@ -145,12 +145,35 @@ class Segment:
 
     def members(self, group: int) -> tuple[int, ...]:
         """Return the world numbers of a group's members."""
-        layout = self.layout
         if group == 0:
-            return tuple(range(layout.n_pes))
-        start = layout.groups + group * layout.group_bytes
-        entry = self.bytes[start : start + layout.group_dtype.itemsize].view(layout.group_dtype)[0]
+            return tuple(range(self.layout.n_pes))
+        entry = self.group_entry(group)
         return tuple(int(pe) for pe in entry["members"][: entry["n_pes"]])
+
+    @property
+    def heap_addresses(self) -> range:
+        """Addresses of all heaps in this process."""
+        first = self.address + self.layout.heaps
+        return range(first, first + self.layout.n_pes * self.layout.stride)
+
+    def map_listeners(self) -> Bytes:
+        """Map the area that the listeners of the PEs share; it may be empty."""
+        return self._map_area(self.layout.listeners, self.layout.listener_bytes)
+
+    def map_schedule(self) -> Bytes:
+        """Map the area of PEs that take turns; it may be empty."""
+        return self._map_area(self.layout.schedule, self.layout.schedule_bytes)
+
+    def _map_area(self, start: int, nbytes: int) -> Bytes:
+        if not nbytes:
+            return np.empty(0, np.uint8)
+        return np.frombuffer(mmap.mmap(self.fd, nbytes, offset=start), np.uint8)
+
+    def group_entry(self, group: int) -> Any:
+        """Return a group's entry in the table of groups."""
+        layout = self.layout
+        start = layout.groups + group * layout.group_bytes
+        return self.bytes[start : start + layout.group_dtype.itemsize].view(layout.group_dtype)[0]
 
     def close(self) -> None:
         """Close the descriptor; the mapping goes with the last array that uses it."""

@@ -20,7 +20,12 @@ _SURE_BYTES = 8 << 10
 _READ_BYTES = 64 << 10
 _FRAMES = 30
 _FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+|\?\?\?) in (?P<name>.*)$')
-_OURS = ("comm/process/fork_server.py", "comm/process/pe.py", "emu/commands/run.py")
+_OURS = (
+    "comm/process/fork_server.py",
+    "comm/process/pe.py",
+    "comm/process/returning.py",
+    "emu/commands/run.py",
+)
 _FORKED = "comm/process/forked.py"
 _PYTEST = re.compile(r"/(_pytest|pluggy|emu/pytest)/[^/]*\.py$")
 _STANDARD = os.path.dirname(os.__file__) + os.sep

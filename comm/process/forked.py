@@ -20,15 +20,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from emu.comm.layout import Layout
-from emu.comm.memory.segment import Segment
 from emu.comm.process.fork_server import LOST, ForkServer
 from emu.comm.process.input import Input
-from emu.comm.process.launch import Launch, carry_out
+from emu.comm.process.launch import Launch, carry_out, make_segment
 from emu.comm.process.launch_arguments import check_pe_count
 from emu.comm.process.launch_options import LaunchOptions
 from emu.comm.process.pe import Start, main
-from emu.kernels.core import cache_folder, environment
+from emu.kernels.core import cache_folder
 
 T = TypeVar("T")
 
@@ -46,7 +44,7 @@ def launch_forked(fn: Callable[[], T], n_pes: int, options: LaunchOptions | None
 
     Raises:
         ArgumentError: An argument breaks a rule; nothing was started.
-        ExceptionGroup, KeyboardInterrupt, CacheFolderError: As of ``emu.launch``. What interrupts the launch, as a
+        ExceptionGroup, CheckError, KeyboardInterrupt, CacheFolderError: As of ``emu.launch``. What interrupts the launch, as a
             time limit does, has notes of where the PEs were.
     """
     n_pes = check_pe_count(n_pes)
@@ -54,8 +52,7 @@ def launch_forked(fn: Callable[[], T], n_pes: int, options: LaunchOptions | None
     chosen = options if options is not None else LaunchOptions()
     given = chosen.check_stdin(n_pes)
     cache_folder.check()
-    layout = Layout(n_pes=n_pes, heap_bytes=chosen.heap_size, zones=environment.red_zones())
-    segment = Segment.create(layout, link=chosen.link)
+    segment, chosen = make_segment(n_pes, chosen)
     world = _Forked(segment, chosen.timeout, chosen.prefix_output, Input(given))
     try:
         return carry_out(world, _Call(fn), chosen)
@@ -179,7 +176,15 @@ def _begin(make: Callable[[], Start]) -> None:
     """Be a PE, in a fork."""
     gc.freeze()  # a collection would touch, and so copy, every page
     _limit_threads()
+    _forget_timers()
     main(make())
+
+
+def _forget_timers() -> None:
+    """Remove handlers of timers, which a fork does not inherit: a PE with one might end a wait by itself."""
+    for number in (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF):
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _limit_threads() -> None:

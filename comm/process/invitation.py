@@ -19,6 +19,7 @@ from emu.comm.layout import B_STATE, DEAD, FINISHED, Layout
 from emu.comm.memory.segment import Segment
 from emu.comm.memory.stop import DEADLOCK, PE_DIED, publish_stop
 from emu.comm.process.launch_options import DEFAULT_HEAP_SIZE, DEFAULT_TIMEOUT
+from emu.comm.watchdog.detection import Detector, find_deadlock
 from emu.comm.watchdog.monitor import describe_all
 from emu.comm.watchdog.progress import Progress
 from emu.kernels.core import environment
@@ -44,7 +45,7 @@ class Invitation:
         from emu.comm.memory.heap import register
         from emu.comm.watchdog.compiling import report_to
         from emu.comm.world.current import set_world
-        from emu.comm.world.linked import make_world
+        from emu.comm.world.making import make_world
 
         me = register(self._segment, pe, usable_cores())
         report_to(self._segment, pe)
@@ -88,6 +89,7 @@ class Gathering:
         pids = [each.pid or 0 for each in processes]
         running = {each.sentinel: pe for pe, each in enumerate(processes)}
         progress = Progress(self._segment, pids, self._timeout)
+        detector = Detector(self._segment, pids, self._timeout)
         stop_at, lost = math.inf, -1
         while running:
             for sentinel in connection.wait(list(running), _TICK_S):
@@ -100,12 +102,12 @@ class Gathering:
                 stop_at = math.inf
                 text = f"PE {lost} (process {pids[lost]}) has ended before it had finished."
                 self._stop(PE_DIED, f"{text} When that was found:\n{describe_all(self._segment)}")
-            elif lost < 0 and running and progress.stalled():
-                text = (
-                    f"no progress for {self._timeout:g} s: every PE that could move another waits"
-                )
-                self._stop(DEADLOCK, f"{text}\n{describe_all(self._segment)}")
-                lost = 0
+            elif lost < 0 and running:
+                ended = set(range(len(pids))) - set(running.values())
+                found = find_deadlock(detector, progress, ended)
+                if found is not None:
+                    self._stop(DEADLOCK, str(found))
+                    lost = 0
         with contextlib.suppress(OSError):
             self._segment.close()
 

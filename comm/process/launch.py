@@ -31,6 +31,8 @@ from functools import partial
 from multiprocessing import connection, reduction
 from typing import Any, TypeVar, Unpack
 
+from emu.comm.check_options import Checks
+from emu.comm.deadlock.report import Deadlock
 from emu.comm.errors import (
     ArgumentError,
     CommError,
@@ -39,13 +41,16 @@ from emu.comm.errors import (
     PEDiedError,
     StoppedError,
 )
+from emu.comm.fault_options import ENOSPC, KILL, Faults
 from emu.comm.layout import B_STATE, DEAD, FINISHED, LEAVING, NOT_STARTED, Layout
 from emu.comm.memory import zones
 from emu.comm.memory.segment import Segment
 from emu.comm.memory.stop import DEADLOCK, INTERRUPTED, PE_DIED, PEER_FAILED, publish_stop
 from emu.comm.process import serving
 from emu.comm.process.crash import crash_stack
-from emu.comm.process.fork_server import ForkServer, signal_name
+from emu.comm.process.death import how_it_died
+from emu.comm.process.descriptors import allow_descriptors
+from emu.comm.process.fork_server import ForkServer
 from emu.comm.process.input import Input
 from emu.comm.process.launch_arguments import check_named, check_pe_count, check_positional
 from emu.comm.process.launch_options import LaunchFields, LaunchOptions
@@ -54,8 +59,11 @@ from emu.comm.process.output import Output
 from emu.comm.process.payload import Call, RemoteCall, pack
 from emu.comm.process.pe import Start
 from emu.comm.watchdog import compiling
+from emu.comm.watchdog.detection import CONFIRM_S, Detector, find_deadlock
 from emu.comm.watchdog.monitor import describe_all
 from emu.comm.watchdog.progress import Progress
+from emu.comm.world import steering
+from emu.comm.world.listening import Collector, Findings, load_room
 from emu.kernels.core import cache_folder, environment
 from emu.kernels.core.environment import usable_cores
 
@@ -90,7 +98,7 @@ def launch(
         kwargs: Keyword arguments. Default: none.
         options: Settings of the launch. Default: those of ``LaunchOptions()``.
         **fields: Fields of :class:`emu.LaunchOptions` (``timeout``, ``heap_size``, ``poison``,
-            ``prefix_output``, ``link``, ``preload``, ``stdin``), which take precedence over ``options``.
+            ``prefix_output``, ``link``, ``preload``, ``stdin``, ``faults``), which take precedence over ``options``.
 
     Returns:
         The results, in PE order.
@@ -100,6 +108,7 @@ def launch(
         ExceptionGroup: PEs raised, died or deadlocked. Each exception has the PE's number as ``pe``
             and the remote traceback as a note.
         KeyboardInterrupt: Ctrl-C; all PEs were stopped.
+        CheckError: The PEs ended well, and checks have found something.
         CacheFolderError: Others can write into the folder of compiled kernels; nothing was started.
     """
     world, call, chosen = prepare(Launch, fn, n_pes, args, kwargs, options, fields)
@@ -114,13 +123,16 @@ def carry_out(world: Launch, call: Call, options: LaunchOptions) -> list[Any]:
     """
     try:
         with serving.launching():
-            world.start(call, options.poison, options.preload)
+            world.start(call, options)
             world.watch()
+        world.read_findings(options.checks)
     except BaseException:
         world.stop(INTERRUPTED, "the launcher was interrupted")
         world.finish_stopping()
         raise
     finally:
+        if options.schedule is not None:
+            world.keep_trace()
         world.close()
     return world.results()
 
@@ -153,10 +165,49 @@ def prepare(
     call = pack(fn, check_positional(args), check_named(kwargs))
     _check_where()
     cache_folder.check()
-    zoned = environment.red_zones()
-    layout = Layout(n_pes=n_pes, heap_bytes=chosen.heap_size, zones=zoned)
-    segment = Segment.create(layout, link=chosen.link)
+    for name in ("schedule", "faults"):
+        given_value = getattr(chosen, name)
+        if not kind.can_be_scheduled and given_value is not None:
+            raise ArgumentError(
+                f"{name} must be None for PEs that stay, but got {given_value!r}: what they do is not known before"
+            )
+    segment, chosen = make_segment(n_pes, chosen, can_have_faults=kind.can_be_scheduled)
     return kind(segment, chosen.timeout, chosen.prefix_output, Input(stdin)), call, chosen
+
+
+def make_segment(
+    n_pes: int, options: LaunchOptions, *, can_have_faults: bool = True
+) -> tuple[Segment, LaunchOptions]:
+    """Make the segment of a world; return it, and the settings with what the environment adds to them.
+
+    Raises:
+        ArgumentError: ``EMU_CHECK``, ``EMU_MEMORY_MODEL`` or ``EMU_FAULT`` breaks a rule, or a fault cannot happen.
+        SymmetricMemoryError: The segment cannot be made.
+    """
+    checks = options.checks if options.checks is not None else Checks.from_environment()
+    zones = environment.red_zones()
+    layout = Layout(n_pes=n_pes, heap_bytes=options.heap_size, zones=zones)
+    if checks.watches_pes:
+        layout = replace(layout, listener_bytes=load_room().area_bytes(layout, checks))
+    if options.schedule is not None:
+        layout = replace(layout, schedule_bytes=steering.load_room().area_bytes(layout))
+    faults = options.faults
+    if faults is None and can_have_faults:
+        faults = Faults.from_environment()
+    if faults is not None:
+        faults.check(n_pes, orders=_what_orders_stores(checks, options))
+        faults = faults if faults.each else None
+    made = replace(options, checks=checks, faults=faults)
+    return Segment.create(layout, link=options.link), made
+
+
+def _what_orders_stores(checks: Checks, options: LaunchOptions) -> str:
+    """Return what says when stores arrive, apart from faults; empty: nothing."""
+    if options.schedule is not None:
+        return "a schedule"
+    if checks.watches_pes:
+        return f"the checks {checks.names}"
+    return "a link" if options.link is not None else ""
 
 
 def _check_where() -> None:
@@ -172,9 +223,13 @@ class Launch:
 
     Attributes:
         grace_s: Seconds that PEs have to end after a stop, before they are killed.
+        findings: What checks have found in them.
+        trace: What they have done, if they took turns.
+        can_be_scheduled: Whether they may take turns.
     """
 
     grace_s = 0.7
+    can_be_scheduled = True
 
     def __init__(self, segment: Segment, timeout: float, prefix: bool, given: Input) -> None:
         self._segment = segment
@@ -188,22 +243,28 @@ class Launch:
         self._server: ForkServer | None = None
         self._lost: ForkServerError | None = None
         self._first_to_fail: int | None = None
+        self._faults: Faults | None = None
         self._reason = 0
         self._report = ""
+        self._deadlock: Deadlock | None = None
         self._kill_at = self._kill_compiling_at = math.inf
         self._killed: set[int] = set()
         self._ended: set[int] = set()
         self._selector = selectors.DefaultSelector()
+        self.findings: Findings | None = None
+        self._collector: Collector | None = None
+        self.trace: Any = None
         self._output = Output(self._selector, prefix)
         self._input = given
 
     # --- start -----------------------------------------------------------------------------
 
-    def start(self, call: Call, poison: bool, preload: Sequence[str]) -> None:
+    def start(self, call: Call, options: LaunchOptions) -> None:
         """Start every PE."""
-        _allow_descriptors(self._n_pes)
-        server = self._server = self._started_server(preload)
-        cores, variables = usable_cores(), dict(os.environ)
+        allow_descriptors(self._n_pes)
+        server = self._server = self._started_server(options.preload)
+        self._faults = options.faults
+        cores, variables = usable_cores(), environment.of_pes()
         for pe in range(self._n_pes):
             receive, send = server.pipe()
             out_read, out_write = os.pipe()
@@ -218,7 +279,10 @@ class Launch:
                 channel=channel,
                 cores=cores,
                 call=call,
-                poison=poison,
+                poison=options.poison,
+                checks=options.checks,
+                schedule=options.schedule,
+                faults=options.faults,
             )
             try:
                 with self._input.of(pe) as given:
@@ -269,7 +333,9 @@ class Launch:
     def watch_until(self, is_done: Callable[[], bool]) -> None:
         """Serve the PEs until something is done, or each has ended."""
         compiled = compiling.Watch(self._segment)
-        progress = Progress(self._segment, [p.pid for p in self._processes], self._timeout)
+        pids = [p.pid for p in self._processes]
+        progress = Progress(self._segment, pids, self._timeout)
+        detector = Detector(self._segment, pids, self._timeout)
         tick = max(_SHORTEST_TICK_S, min(_TICK_S, self._timeout / 8))
         next_check = time.monotonic() + tick
         while len(self._ended) < self._n_pes and not is_done():
@@ -278,10 +344,10 @@ class Launch:
             if now >= self._kill_at:
                 self._kill_rest()
             if now >= next_check:
-                next_check = now + tick
                 compiled.observe()
-                if not self._reason and progress.stalled():
-                    self._stop_deadlock()
+                if not self._reason:
+                    self._look_for_deadlock(progress, detector)
+                next_check = now + (min(tick, CONFIRM_S) if detector.suspects else tick)
         if compiled.anything_compiled():
             self._note_compiled()
 
@@ -365,7 +431,8 @@ class Launch:
             self._reason and (ended_by_us or process.exitcode == -signal.SIGTERM)
         ):
             return  # stopped before it could report anything
-        how = _how_it_died(process.exitcode, self._segment.free_bytes())
+        injected = [] if self._faults is None else self._faults.of(pe, KILL, ENOSPC)
+        how = how_it_died(process.exitcode, self._segment.free_bytes(), injected)
         if process.exitcode == 1 and not had_begun:
             how += (
                 ": it could not load the script again, and has printed why; a script must call "
@@ -393,12 +460,12 @@ class Launch:
 
     # --- stop ------------------------------------------------------------------------------
 
-    def _stop_deadlock(self) -> None:
-        text = describe_all(self._segment)
-        self._report = (
-            f"no progress for {self._timeout:g} s: every PE that could move another waits\n{text}"
-        )
-        self.stop(DEADLOCK, self._report)
+    def _look_for_deadlock(self, progress: Progress, detector: Detector) -> None:
+        """Stop the world if nobody can release some of its PEs, or nothing has moved for the time-out."""
+        found = find_deadlock(detector, progress, self._ended)
+        if found is not None:
+            self._deadlock, self._report = found, str(found)
+            self.stop(DEADLOCK, self._report)
 
     def stop(self, reason: int, text: str) -> None:
         """Tell every PE to stop; the first reason counts."""
@@ -456,10 +523,26 @@ class Launch:
 
     # --- results ---------------------------------------------------------------------------
 
+    def read_findings(self, checks: Checks | None) -> None:
+        """Read what checks have newly found in the PEs, for :meth:`results`; leaks when all have ended."""
+        if checks is not None and checks.watches_pes:
+            if self._collector is None:
+                self._collector = load_room().make_collector(self._segment)
+            has_ended = len(self._ended) == self._n_pes
+            self.findings = self._collector.read_new(leaks=checks.leak and has_ended)
+
+    def keep_trace(self) -> None:
+        """Read what PEs that took turns have done."""
+        self.trace = steering.load_room().read_trace(self._segment)
+
     def results(self) -> list[Any]:
         """Return the results, or raise what went wrong."""
         if not self._reason:
-            return [self._values[pe] for pe in range(self._n_pes)]
+            values = [self._values[pe] for pe in range(self._n_pes)]
+            if self.findings is not None:
+                self.findings.results = values
+                raise self.findings
+            return values
         if self._lost is not None:
             raise ExceptionGroup("the fork server died", [self._lost])
         if self._reason == DEADLOCK:
@@ -473,10 +556,12 @@ class Launch:
             or pe == self._first_to_fail
         ]
         names = ", ".join(str(getattr(e, "pe", "?")) for e in roots)
+        found = [] if self.findings is None else [self.findings]
         for error in roots[:1]:
             if self._killed:
                 error.add_note(f"PEs {sorted(self._killed)} did not stop by themselves: killed")
-        raise ExceptionGroup(f"{len(roots)} of {self._n_pes} PEs failed (PE {names})", roots)
+        head = f"{len(roots)} of {self._n_pes} PEs failed (PE {names})"
+        raise ExceptionGroup(head, [*roots, *found])
 
     def _deadlocked(self) -> list[Exception]:
         found: list[Exception] = []
@@ -492,43 +577,10 @@ class Launch:
                 if error is not None
                 else f"PE {pe} did not stop and was killed"
             )
-            short.pe = pe
+            short.pe, short.deadlock = pe, self._deadlock
             for note in getattr(error, "__notes__", []):
                 short.add_note(note.replace(self._report, "(the report above)"))
             found.append(short)
+        if self.findings is not None:
+            found.append(self.findings)
         return found or [DeadlockError("no PE answered")]
-
-
-def _how_it_died(exitcode: int | None, free_bytes: int) -> str:
-    if exitcode is None:
-        return "exited without reporting a result"
-    if exitcode >= 0:
-        return f"ended with exit status {exitcode} before its function returned"
-    name = signal_name(-exitcode)
-    hint = {
-        "SIGBUS": (
-            "; it touched memory that could not be had: shared memory (/dev/shm) may be full, "
-            f"{free_bytes} bytes of it are free now. Use smaller arrays or fewer PEs, or enlarge it "
-            "(docker: --shm-size)"
-        ),
-        "SIGKILL": "; the system may have run out of memory",
-        "SIGABRT": (
-            "; the C library does that when memory was written outside its bounds "
-            "(emu run --check bounds finds the Triton kernel that does)"
-        ),
-    }.get(name, "")
-    return f"was killed by {name}{hint}"
-
-
-def _allow_descriptors(n_pes: int) -> None:
-    """Raise the soft limit of open files if this many PEs need it, beside what is open already."""
-    import resource
-
-    there = 0
-    with contextlib.suppress(OSError):  # without procfs: sessions may have many
-        there = len(os.listdir("/proc/self/fd"))
-    needed = 8 * n_pes + 128 + there
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        wanted = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

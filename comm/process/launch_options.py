@@ -10,10 +10,13 @@ from typing import TypedDict
 
 import numpy as np
 
+from emu.comm.check_options import Checks
 from emu.comm.errors import ArgumentError
+from emu.comm.fault_options import Faults
 from emu.comm.link_model import Link
 from emu.comm.process.input import ALL, NONE
 from emu.comm.process.launch_arguments import as_integer, check_integer
+from emu.comm.schedule_options import Schedule
 
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_HEAP_SIZE = 8 << 30
@@ -30,7 +33,8 @@ class LaunchOptions:
 
     timeout: float = DEFAULT_TIMEOUT
     """Seconds without any progress anywhere after which waiting PEs get a DeadlockError. Default: 60, also for
-    None. ``math.inf`` turns it off. Slow programs don't trip it."""
+    None. ``math.inf`` turns it off. Slow programs don't trip it. Where nobody can release PEs that wait, they
+    get the error at once, whatever the time-out."""
 
     heap_size: int = DEFAULT_HEAP_SIZE
     """Bytes of symmetric heap per PE, 1 to 2**42. Default: 8 GiB of address space; memory is only taken where
@@ -51,6 +55,17 @@ class LaunchOptions:
     it starts anew for modules that it lacks, unless PEs of another launch run. Modules that cannot be imported
     are left out. Default: none."""
 
+    checks: Checks | None = None
+    """What is looked for while the PEs run; what is found is raised as :class:`emu.CheckError` when all have ended.
+    Default: what ``EMU_CHECK`` names."""
+
+    schedule: Schedule | None = None
+    """In which order the operations of the PEs take place: one at a time, the same each time. Default: as it
+    happens."""
+
+    faults: Faults | None = None
+    """What goes wrong on purpose: PEs that die, signals that get lost, and others. Default: what ``EMU_FAULT`` has."""
+
     stdin: int | str = NONE
     """Number of the PE that gets this process's standard input, or ``"all"`` for a copy to each. Default:
     ``"none"``; a PE without input finds its end at once."""
@@ -66,6 +81,14 @@ class LaunchOptions:
         }
         if self.link is not None and not isinstance(self.link, Link):
             raise ArgumentError(f"link must be an emu.Link or None, but got {self.link!r}")
+        if self.checks is not None and not isinstance(self.checks, Checks):
+            raise ArgumentError(f"checks must be an emu.Checks or None, but got {self.checks!r}")
+        if self.schedule is not None and not isinstance(self.schedule, Schedule):
+            raise ArgumentError(
+                f"schedule must be an emu.Schedule or None, but got {self.schedule!r}"
+            )
+        if self.faults is not None and not isinstance(self.faults, Faults):
+            raise ArgumentError(f"faults must be an emu.Faults or None, but got {self.faults!r}")
         # The values as checked replace the given ones: NumPy's numbers become Python's, None the default.
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -95,6 +118,9 @@ class LaunchFields(TypedDict, total=False):
     prefix_output: bool
     link: Link | None
     preload: Sequence[str]
+    checks: Checks | None
+    schedule: Schedule | None
+    faults: Faults | None
     stdin: int | str
 
 

@@ -13,16 +13,21 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+from emu.comm import pe_environment
+from emu.comm.check_options import Checks
 from emu.comm.errors import StoppedError
+from emu.comm.fault_options import Faults
 from emu.comm.layout import B_STATE, FINISHED, LEAVING
 from emu.comm.memory.segment import Segment
 from emu.comm.memory.stop import check_stopped
-from emu.comm.process import parent_death
+from emu.comm.process import parent_death, returning
 from emu.comm.process.crash import report_crashes
 from emu.comm.process.input import open_input
 from emu.comm.process.outcome import failure_message, result_message
 from emu.comm.process.payload import Call
+from emu.comm.schedule_options import Schedule
 from emu.comm.watchdog.progress import QUERY_SIGNAL
+from emu.kernels.core import environment
 from emu.kernels.core.environment import THREAD_VARIABLES
 
 _REPORT_S = 0.5
@@ -44,6 +49,9 @@ class Start:
     stderr: Any
     environment: dict[str, str]
     poison: bool
+    checks: Checks
+    schedule: Schedule | None
+    faults: Faults | None
 
 
 def main(start: Start) -> None:
@@ -141,16 +149,26 @@ def _run(start: Start) -> object:
     from emu.comm.process.orders import Orders
     from emu.comm.watchdog.compiling import report_to
     from emu.comm.world.current import set_world
-    from emu.comm.world.linked import make_world
+    from emu.comm.world.making import make_world
 
     me = register(start.segment, start.pe, start.cores)
     report_to(start.segment, start.pe)
-    world = make_world(start.segment, me, start.pe, poison=start.poison)
+    world = make_world(
+        start.segment,
+        me,
+        start.pe,
+        poison=start.poison,
+        checks=start.checks,
+        schedule=start.schedule,
+        faults=start.faults,
+    )
     set_world(world)
     function, args, kwargs = start.call.load()
     if start.channel is not None:
         args = (Orders(start.channel, start.segment.block(start.pe)), *args)
-    value = function(*args, **kwargs)
+    value, place = returning.call(function, args, kwargs)
+    if not _left_over_threads():
+        start.segment.write_place(start.pe, place)
     world.finish()
     return value
 
@@ -159,7 +177,10 @@ def _prepare_process(start: Start) -> None:
     # The fork server set the thread counts before it loaded NumPy; children of this PE get them too.
     os.environ.clear()
     os.environ.update(start.environment)
+    if start.checks.of_kernels:  # of the launch, whatever the environment says
+        environment.pass_on({"EMU_CHECK": start.checks.of_kernels})
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    pe_environment.read_again()
     open_input(start.stdin, start.segment, start.pe)
     for source, target in ((start.stdout, 1), (start.stderr, 2)):
         fd = source.detach()

@@ -37,6 +37,8 @@ _END_S = 5.0
 class _Staying(Launch):
     """The processes of a session."""
 
+    can_be_scheduled = False
+
     def __init__(self, segment: Segment, timeout: float, prefix: bool, given: Input) -> None:
         super().__init__(segment, timeout, prefix, given)
         self.channels: list[connection.Connection] = []
@@ -152,6 +154,7 @@ class Session:
         packed = None if load is None else pack(*load, {})
         world, call, chosen = prepare(_Staying, fn, n_pes, args, kwargs, options, {})
         world.load = packed
+        self._checks = chosen.checks
         self.n_pes = n_pes
         self.segment = world._segment
         self._owner = os.getpid()
@@ -165,7 +168,7 @@ class Session:
         self._finalizer.atexit = False
         _open.add(self)
         with self._closing_after_errors():
-            world.start(call, chosen.poison, chosen.preload)
+            world.start(call, chosen)
 
     def __enter__(self) -> Self:
         return self
@@ -190,6 +193,7 @@ class Session:
         Raises:
             CommError: The session is closed, or another process's.
             ExceptionGroup: As of ``emu.launch``; the session is closed then.
+            CheckError: The order was carried out, and checks have found something.
             KeyboardInterrupt: Ctrl-C; all PEs were stopped.
         """
         if os.getpid() != self._owner:
@@ -199,9 +203,14 @@ class Session:
                 raise CommError("the session must be open, but it is closed")
             with self._closing_after_errors():
                 replies = self._world.order(order)
+            self._world.read_findings(self._checks)
             if self._world.has_failed:
                 self._release()
                 self._world.results()  # raises
+            findings = self._world.findings
+            if findings is not None:
+                findings.results = replies
+                raise findings
             return replies
 
     @contextlib.contextmanager

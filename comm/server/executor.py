@@ -26,7 +26,9 @@ from emu.comm.engine.steps import (
     slice_of,
     stage_turn,
 )
-from emu.comm.server.area import (
+from emu.comm.server.tasks import EVERY_TURN, ONCE
+from emu.comm.server.waits import await_word, publish, wake_waiters
+from emu.comm.server.words import (
     ANSWERED,
     LOG,
     LOG_TURNS,
@@ -37,8 +39,6 @@ from emu.comm.server.area import (
     RELEASED,
     RELEASED_TURNS,
 )
-from emu.comm.server.tasks import EVERY_TURN, ONCE
-from emu.comm.server.waits import await_word, publish, wake_waiters
 from emu.comm.sync.clock import clock_ns
 from emu.comm.sync.link import reserve, reserve_from, sleep_until
 from emu.kernels.atomics import fence, load_i64, store_i64

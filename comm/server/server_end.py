@@ -16,7 +16,9 @@ from emu.comm.arrays import Array
 from emu.comm.errors import ServerError, TaskMismatchError
 from emu.comm.memory.stop import check_stopped
 from emu.comm.server import waits
-from emu.comm.server.area import (
+from emu.comm.server.area import Areas
+from emu.comm.server.server import Server, load_kernels
+from emu.comm.server.words import (
     COMMITS,
     DECODED,
     FAILED,
@@ -29,10 +31,8 @@ from emu.comm.server.area import (
     RELEASED,
     RELEASED_TURNS,
     SLOTS,
-    Areas,
 )
-from emu.comm.server.server import Server, load_kernels
-from emu.comm.world.details import publishable
+from emu.comm.world.details import call_site, publishable
 from emu.comm.world.group import Group
 
 _END_S = 3.0
@@ -130,6 +130,8 @@ class ServerEnd:
             The slot, for :meth:`release`.
         """
         self._check_own()
+        if self.group.steering is not None:
+            self.group.steering.point("post a task", ())
         self._server.start()
         self._await_reading(SLOTS)  # only after many empty kernels
         slot = self._posted % SLOTS
@@ -138,6 +140,8 @@ class ServerEnd:
         self._note_release(self.prepared_turns, committed)
         self._posted += 1
         self._post(POSTED, self._posted)
+        if self.group.steering is not None:
+            self.group.steering.reach(self.group.index, self.prepared_turns + committed)
         return slot
 
     def leave_launch(self, area: Array) -> None:
@@ -173,8 +177,12 @@ class ServerEnd:
             base: Number of its first turn.
         """
         self._check_own()
+        if self.group.steering is not None:
+            self.group.steering.point("release turns", ())
         self._note_release(base + before, committed - before)
         self._post(COMMITS + slot, committed)
+        if self.group.steering is not None:
+            self.group.steering.reach(self.group.index, base + committed)
 
     def message(self) -> Array:
         """Return an empty message."""
@@ -202,13 +210,22 @@ class ServerEnd:
             ServerError: The server failed.
             StoppedError: The world was stopped.
         """
+        if self.group.steering is not None:
+            self.group.steering.wait_for_all(call, self.group, self.group.index, target)
         me, areas, my = self._areas.me, self._areas.addresses, self._my
         outcome = waits.await_done(me, areas, my, target, False)
         if outcome == waits.NOT_DONE:
             try:
                 while outcome == waits.NOT_DONE:
                     check_stopped(self.group.segment)
-                    text = publishable({"call": call, "text": self.status(target)})
+                    text = publishable(
+                        {
+                            "call": call,
+                            "text": self.status(target),
+                            "server": self.group.index,
+                            "at": call_site(),
+                        }
+                    )
                     self.group.segment.write_text(self.group.members[my], text)
                     outcome = waits.await_done(me, areas, my, target, True)
             except BaseException:

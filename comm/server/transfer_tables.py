@@ -14,8 +14,8 @@ from emu.comm.arrays import Array, Words
 from emu.comm.engine.records import KEPT, MEMBER, NONE, PULL, STAGE
 from emu.comm.layout import LINE, round_up
 from emu.comm.server import executor
-from emu.comm.server.area import COMMITS
 from emu.comm.server.tasks import NUMPY_DTYPES
+from emu.comm.server.words import COMMITS
 from emu.comm.tiling.enums import HcclCommand
 from emu.kernels.reduce import CODES
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from emu.comm.arrays import Words
 from emu.comm.layout import B_SLICE_S, B_YIELDS
-from emu.comm.server.area import (
+from emu.comm.server.words import (
     ALL_RECORDS,
     ANSWERED,
     AWAITED_VALUE,

@@ -15,8 +15,8 @@ is waited for: yield a few times, then sleep. A sleep lasts at most one slice (5
 then returns to Python, which handles signals (Ctrl-C), looks whether the world was stopped, and
 publishes what it waits for, for the deadlock report.
 
-*Last writers.* Each signal, atomic and small put notes (PE, operation) in a small direct-mapped
-table by the word's address. It is a diagnosis aid: a collision loses an entry, nothing else.
+*Last writers.* Each signal, atomic and small put notes (PE, operation, value) in a small direct-mapped
+table by the word's address, and keeps who wrote before it if that was another, or did it otherwise. It is a diagnosis aid: a collision loses an entry, nothing else.
 """
 
 from __future__ import annotations
@@ -52,6 +52,9 @@ from emu.comm.layout import (
     WRITER_BITS,
     WRITER_CAS,
     WRITER_HASH,
+    WRITER_MASK,
+    WRITER_OPERATION_BITS,
+    WRITER_PART_BITS,
     WRITER_PUT,
     WRITER_SET,
     WRITER_SWAP,
@@ -92,14 +95,29 @@ DONE, DIFFERS = 1 << 40, (1 << 40) + 1
 
 
 @jit()
-def note_writer(me: int, pe: int, offset: int, operation: int) -> None:
-    """Remember this PE as the last writer of a word."""
+def note_writer(me: int, pe: int, offset: int, operation: int, value: int | np.int64) -> None:
+    """Remember this PE as the last writer of a word, and the one before if that wrote otherwise.
+
+    Args:
+        me: Address of this PE's block.
+        pe: PE that holds the word.
+        offset: Of the word in its heap.
+        operation: One of ``WRITER_NAMES``.
+        value: What the word holds then; of a put, 0.
+    """
     key = pe * word(me, B_STRIDE) + offset
     mixed = np.uint64(key) * np.uint64(WRITER_HASH)
     entry = word(me, B_WRITERS) + np.int64(mixed >> np.uint64(64 - WRITER_BITS)) * 16
     table = carray(as_pointer(entry), (2,), np.int64)
+    mine = word(me, B_PE) << WRITER_OPERATION_BITS | operation
+    last = table[1]
+    before = last & WRITER_MASK
+    if before == mine:
+        before = last >> WRITER_PART_BITS & WRITER_MASK
+    if table[0] != key + 1:  # of another word
+        before = 0
     table[0] = key + 1
-    table[1] = word(me, B_PE) << 8 | operation
+    table[1] = value << 2 * WRITER_PART_BITS | before << WRITER_PART_BITS | mine
 
 
 @jit()
@@ -132,7 +150,7 @@ def put_dense(me: int, pe: int, offset: int, source: int, nbytes: int) -> None:
     move_bytes(target, array_data(source), nbytes)
     fence()
     if nbytes <= 64:
-        note_writer(me, pe, offset, WRITER_PUT)
+        note_writer(me, pe, offset, WRITER_PUT, 0)
     ring(me, pe)
 
 
@@ -205,10 +223,11 @@ def atomic(
         note_read(me, pe, offset, FETCH * 16 + size, old)
         return old
     mark_atomic(me, pe, offset)
-    kind, changed = WRITER_SET, True
+    kind, changed, written = WRITER_SET, True, np.int64(value)
     if operation == ADD:
         old = np.int64(add_i32(address, np.int32(value))) if size == 4 else add_i64(address, value)
         kind, changed = WRITER_ADD, value != 0
+        written = old + value
     elif operation == SET:
         if size == 4:
             store_i32(address, np.int32(value))
@@ -227,7 +246,7 @@ def atomic(
             old = compare_exchange_i64(address, expected, value)
         kind, changed = WRITER_CAS, old == expected and old != value
     if changed:
-        note_writer(me, pe, offset, kind)
+        note_writer(me, pe, offset, kind, written)
         ring(me, pe)
     else:
         note_read(me, pe, offset, operation * 16 + size, old)

@@ -28,19 +28,19 @@ from emu.comm.layout import (
     H_RECOVERED_FROM,
     LEAVING,
     NOT_STARTED,
-    WRITER_BITS,
-    WRITER_HASH,
-    WRITER_NAMES,
+    RETURNED,
 )
 from emu.comm.memory.segment import Segment
 from emu.comm.watchdog.compiling import is_compiling, is_reading_input
+from emu.comm.watchdog.writers import last_written
 from emu.comm.world.details import Description
 from emu.kernels.core.dtype_table import DTYPES
 
 _FIRST_DESCRIPTION_S = 0.15
 _MANY = 1000
 """Number of calls in a row that changed nothing from which a report mentions them."""
-_CALLS = {0: "fetch", 2: "fetch_add", 3: "swap", 4: "compare_swap", 15: "get"}
+CALLS = {0: "fetch", 2: "fetch_add", 3: "swap", 4: "compare_swap", 15: "get"}
+"""Calls that may change nothing, by the operations that :func:`emu.comm.sync.signals.note_read` notes."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,15 @@ def read_state(segment: Segment, pe: int) -> PEState:
 
 def describe(segment: Segment, pe: int) -> str:
     """Describe in one line what PE ``pe`` does; for a wait also the value that is there and its last writer."""
-    seen = read_state(segment, pe)
+    return _describe(segment, pe, {})
+
+
+def _describe(segment: Segment, pe: int, states: dict[int, PEState]) -> str:
+    """Describe a PE; ``states`` keeps those that were read for one description for the next."""
+    seen = _state_of(segment, pe, states)
     if seen.state == FINISHED:
-        return f"PE {pe} has finished"
+        place = returned_from(segment, pe)
+        return f"PE {pe} has finished" + (f" (it returned at {place})" if place else "")
     if seen.state == DEAD:
         return f"PE {pe} is dead"
     if seen.state == NOT_STARTED:
@@ -101,16 +107,28 @@ def describe(segment: Segment, pe: int) -> str:
     if seen.state == LEAVING:
         return f"PE {pe} has returned, but waits for its {segment.read_place(pe)}"
     if not seen.waiting:
-        return _describe_running(segment, seen)
-    return _describe_wait(segment, seen)
+        return _describe_running(segment, seen, states)
+    return _describe_wait(segment, seen, states)
 
 
-def _describe_running(segment: Segment, seen: PEState) -> str:
+def _state_of(segment: Segment, pe: int, states: dict[int, PEState]) -> PEState:
+    if pe not in states:
+        states[pe] = read_state(segment, pe)
+    return states[pe]
+
+
+def returned_from(segment: Segment, pe: int) -> str:
+    """Return the place from which the function of a PE returned; empty if that is not known."""
+    place = segment.read_place(pe)
+    return place.removeprefix(RETURNED) if place.startswith(RETURNED) else ""
+
+
+def _describe_running(segment: Segment, seen: PEState, states: dict[int, PEState]) -> str:
     pe, where = seen.pe, f"; it is in the loop at {segment.read_place(seen.pe)}"
     if not seen.same:
         where = ""
     if seen.polls and seen.description:
-        return _describe_wait(segment, seen) + where
+        return _describe_wait(segment, seen, states) + where
     if seen.reads and (seen.same or seen.reads >= _MANY):
         return f"PE {pe} polls {_describe_call(segment, seen)}{where}"
     if seen.same:
@@ -122,7 +140,7 @@ def _describe_call(segment: Segment, seen: PEState) -> str:
     """Describe what a PE reads again and again by a call of this package."""
     block = segment.block(seen.pe)
     pe, offset, kind = (int(block[i]) for i in (B_CALL_PE, B_CALL_OFFSET, B_CALL_KIND))
-    call, size = _CALLS.get(kind >> 4, "a call"), kind & 15
+    call, size = CALLS.get(kind >> 4, "a call"), kind & 15
     what = f"{name_of(segment, offset)} on PE {pe} with {call}"
     if size:
         there = int(block[B_CALL_SEEN])
@@ -144,13 +162,13 @@ def name_of(segment: Segment, offset: int) -> str:
     return f"{label}[{(offset - int(entry['offset'])) // dtype.itemsize}]"
 
 
-def _describe_wait(segment: Segment, seen: PEState) -> str:
+def _describe_wait(segment: Segment, seen: PEState, states: dict[int, PEState]) -> str:
     pe = seen.pe
     call = seen.description.get("call")
     if call is None:
         return f"PE {pe} waits (just begun)"
     if call == "barrier":
-        return _describe_barrier(segment, pe, seen.description)
+        return _describe_barrier(segment, pe, seen.description, states)
     if "text" in seen.description:
         return f"PE {pe} waits in {call} for {seen.description['text']}"
     slots = [_describe_slot(segment, pe, slot) for slot in seen.description.get("slots", [])]
@@ -159,14 +177,14 @@ def _describe_wait(segment: Segment, seen: PEState) -> str:
     return f"PE {pe} waits in {call} for " + "; ".join(slots)
 
 
-def _describe_barrier(segment: Segment, pe: int, description: Description) -> str:
-    layout = segment.layout
-    start = layout.groups + description["index"] * layout.group_bytes
-    entry = segment.bytes[start : start + layout.group_dtype.itemsize].view(layout.group_dtype)[0]
-    members = [int(m) for m in entry["members"][: entry["n_pes"]]] or list(range(layout.n_pes))
+def _describe_barrier(
+    segment: Segment, pe: int, description: Description, states: dict[int, PEState]
+) -> str:
+    entry = segment.group_entry(description["index"])
+    members = segment.members(description["index"])
     missing = []
     for member in members:
-        other = read_state(segment, member)
+        other = _state_of(segment, member, states)
         here = other.waiting and other.description.get("index") == description["index"]
         if not here:
             missing.append(member)
@@ -189,21 +207,15 @@ def _describe_slot(segment: Segment, pe: int, slot: Description) -> str:
     )
 
 
-def _details(segment: Segment, pe: int) -> list[str]:
-    """Return the lines that PE ``pe`` has published about its wait (:mod:`emu.comm.world.details`)."""
-    return [f"    {line}" for line in read_state(segment, pe).description.get("details", [])]
+def _details(seen: PEState) -> list[str]:
+    """Return the lines that a PE has published about its wait (:mod:`emu.comm.world.details`)."""
+    return [f"    {line}" for line in seen.description.get("details", [])]
 
 
 def last_writer(segment: Segment, pe: int, offset: int) -> str:
     """Name the PE that last wrote a word by a signal, an atomic or a small put, as far as is known."""
-    key = pe * segment.layout.stride + offset
-    # The same hash as emu.comm.sync.signals.note_writer, in wrapping 64-bit arithmetic.
-    entry = (key * WRITER_HASH & (2**64 - 1)) >> (64 - WRITER_BITS)
-    start = segment.layout.writers + entry * 16
-    there, info = (int(v) for v in segment.bytes[start : start + 16].view(np.int64))
-    if there != key + 1:
-        return "nobody"
-    return f"PE {info >> 8} ({WRITER_NAMES.get(info & 0xFF, '?')})"
+    written = last_written(segment, pe, offset)
+    return "nobody" if written is None else str(written.last)
 
 
 def describe_all(segment: Segment, leave_out: frozenset[int] = frozenset()) -> str:
@@ -218,9 +230,10 @@ def describe_all(segment: Segment, leave_out: frozenset[int] = frozenset()) -> s
     ):
         time.sleep(0.005)
     lines: list[str] = []
+    states: dict[int, PEState] = {}
     for pe in range(segment.layout.n_pes):
         if pe not in leave_out:
-            lines += [f"  {describe(segment, pe)}", *_details(segment, pe)]
+            lines += [f"  {_describe(segment, pe, states)}", *_details(states[pe])]
     recovered = int(segment.header[H_RECOVERED])
     if recovered:
         owner = int(segment.header[H_RECOVERED_FROM]) - 1

@@ -28,7 +28,6 @@ import threading
 import time
 import types
 import zlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,8 +38,8 @@ from emu.comm.memory.segment import Segment
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.current import world
 from emu.comm.world.group import Group
+from emu.kernels.core.own_files import OWN_FOLDERS
 
-_PACKAGE = str(Path(__file__).absolute().parents[2]) + os.sep
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _STATES = 16
 """A loop that was seen in more states than this moves on."""
@@ -77,6 +76,7 @@ _OF_THE_MACHINE = frozenset(
         "test",
         "test_all",
         "test_any",
+        "test_lock",
         "test_some",
         "world",
         "world_pe",
@@ -149,7 +149,7 @@ class LoopObserver:
 def position_of(frame: types.FrameType | None) -> str:
     """Return the line of the program at which a thread is, past the frames of this package and of Python's."""
     shown = None
-    for hidden in ((_PACKAGE, _STANDARD), (_PACKAGE,), ()):
+    for hidden in ((*OWN_FOLDERS, _STANDARD), OWN_FOLDERS, ()):
         shown = frame
         while shown is not None and shown.f_code.co_filename.startswith(hidden):
             shown = shown.f_back
@@ -167,7 +167,7 @@ def _state(frame: types.FrameType | None) -> tuple[int | None, str]:
     where = position_of(frame)
     stack = []
     while frame is not None:
-        if not frame.f_code.co_filename.startswith(_PACKAGE):
+        if not frame.f_code.co_filename.startswith(OWN_FOLDERS):
             stack.append(frame)
         frame = frame.f_back
     for here in stack:

@@ -17,15 +17,11 @@ call next meets as if the calls that differed had not been made.
 
 from __future__ import annotations
 
-import os
-import sys
-from pathlib import Path
-from types import FrameType
-
 from emu.comm.errors import CollectiveMismatchError
 from emu.comm.memory.stop import check_stopped
 from emu.comm.sync import entry_points
 from emu.comm.sync.signals import DIFFERS, DONE
+from emu.comm.world.details import call_site
 from emu.comm.world.membership import Membership, publish_wait
 
 BARRIER, REPORT, FIRST_COLLECTIVE = 1, 2, 8
@@ -36,8 +32,6 @@ STAGES = 4
 
 _SHOWN = 4
 """Number of different calls that a report shows."""
-
-_PACKAGE = f"{Path(__file__).absolute().parents[2]}{os.sep}"
 
 
 def pass_barrier(group: Membership, arrived: int, what: str) -> bool:
@@ -54,8 +48,16 @@ def pass_barrier(group: Membership, arrived: int, what: str) -> bool:
     if arrived < DONE:  # a slice has passed: from now on reports must name this wait
         try:
             check_stopped(group.segment)
-            publish_wait(group, {"call": "barrier", "group": what, "index": group.index})
             generation = arrived
+            publish_wait(
+                group,
+                {
+                    "call": "barrier",
+                    "group": what,
+                    "index": group.index,
+                    "generation": generation,
+                },
+            )
             while arrived < DONE:
                 arrived = int(
                     entry_points.barrier_wait(group.me, group.barrier_address, generation)
@@ -71,7 +73,7 @@ def pass_barrier(group: Membership, arrived: int, what: str) -> bool:
 def mismatch(group: Membership, call: str) -> CollectiveMismatchError:
     """Exchange calls with the other members, and return the error that all of them raise."""
     segment = group.segment
-    segment.write_call(group.members[group.my_pe], f"{call}\0{_call_site()}")
+    segment.write_call(group.members[group.my_pe], f"{call}\0{call_site()}")
     _meet(group)
     calls = [segment.read_call(member).partition("\0")[::2] for member in group.members]
     _meet(group)  # nobody writes its next call before all have read this one
@@ -98,17 +100,3 @@ def _meet(group: Membership) -> None:
 def _numbers(pes: list[int]) -> str:
     shown = ", ".join(map(str, pes[:8])) + (f" and {len(pes) - 8} more" if len(pes) > 8 else "")
     return f"PE {shown}" if len(pes) == 1 else f"PEs {shown}"
-
-
-def _call_site() -> str:
-    """Return file and line of the innermost frame in the user's code, or else in a library that calls us."""
-    frame: FrameType | None = sys._getframe(1)
-    library = ""
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith(_PACKAGE):
-            library = library or f"{name}:{frame.f_lineno}"
-            if "site-packages" not in name:
-                return f"{name}:{frame.f_lineno}"
-        frame = frame.f_back
-    return library

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from emu.comm.errors import ArgumentError, SymmetricMemoryError
 from emu.comm.layout import KEY_BYTES
 from emu.comm.world.array import ArrayGroup, SymmetricArray, symmetric
@@ -18,6 +20,8 @@ _logger = logging.getLogger("emu.comm")
 
 class Allocation(ArrayGroup):
     """A group whose members allocate symmetric arrays."""
+
+    _array_type: type[SymmetricArray] = SymmetricArray
 
     def __init__(self, identity: Identity) -> None:
         super().__init__(identity)
@@ -88,9 +92,7 @@ class Allocation(ArrayGroup):
             return known_array
         label = f"#{self._allocated}" if key is None else f"={key}"
         self._allocated += key is None  # the call has its number, whether there is room or not
-        index = self.heap.allocate(
-            self.index, self.members, label, extents, kind, name, poison=poison
-        )
+        index = self._allocate(label, extents, kind, name, poison=poison)
         if poison:
             self.heap.track(index)
         array = self._open(index)
@@ -98,13 +100,27 @@ class Allocation(ArrayGroup):
             self._remember(key, array)
         return array
 
+    def _allocate(
+        self,
+        label: str,
+        extents: tuple[int, ...],
+        kind: np.dtype[np.generic],
+        name: str,
+        *,
+        poison: bool,
+    ) -> int:
+        """Return the number of an allocation in the table."""
+        return self.heap.allocate(
+            self.index, self.members, label, extents, kind, name, poison=poison
+        )
+
     def _remember(self, key: str, array: SymmetricArray) -> None:
         self._by_key[key] = array
         self._keys[array.index] = key
 
     def _open(self, index: int) -> SymmetricArray:
         offset, shape, dtype, _, name = self.heap.entry(index)
-        return SymmetricArray(self, offset, shape, dtype, name, index=index)
+        return self._array_type(self, offset, shape, dtype, name, index=index)
 
     def find_allocs(self, prefix: str) -> list[SymmetricArray]:
         """Return the live arrays whose ``key`` starts with ``prefix``, also those made elsewhere."""

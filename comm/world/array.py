@@ -155,14 +155,16 @@ class SymmetricArray:
         return self.name or f"<{'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}>"
 
     def __getitem__(self, key: Any) -> SymmetricArray:
-        mine = self.local
+        mine = SymmetricArray.on(
+            self, self.group.my_pe
+        )  # a view of it uses no memory: nobody is told
         part = self._pick(mine, key if isinstance(key, tuple) else (key,))
         if part.size and not np.may_share_memory(part, mine):
             raise ArgumentError(
                 f"a symmetric view must be made by integers and slices, but got key {shown(key)}"
             )
         start = part.__array_interface__["data"][0] - mine.__array_interface__["data"][0]
-        return SymmetricArray(
+        return type(self)(
             self.group,
             self.offset + (start if part.size else 0),
             part.shape,
@@ -187,26 +189,27 @@ class SymmetricArray:
             ) from None
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        mine = self.local
+        mine = SymmetricArray.on(self, self.group.my_pe)
         part = self._pick(mine, key if isinstance(key, tuple) else (key,))
         plain = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
         # NumPy converts other values element by element, which may fail in the middle: convert them before.
         source = value if plain else check.array("value", value, self.dtype)
+        axes = max(source.ndim - part.ndim, 0)
+        # NumPy ignores leading axes of 1 in an assignment.
+        ignored = axes if source.shape[:axes] == (1,) * axes else 0
         try:
-            np.broadcast_to(source, part.shape)
+            np.broadcast_to(source.reshape(source.shape[ignored:]), part.shape)
         except ValueError:
-            axes = source.ndim - part.ndim  # NumPy ignores leading axes of 1 in an assignment
-            if axes <= 0 or source.shape[:axes] != (1,) * axes:
-                raise ArgumentError(
-                    f"value must broadcast to shape {part.shape}, but got shape {source.shape}"
-                ) from None
+            raise ArgumentError(
+                f"value must broadcast to shape {part.shape}, but got shape {source.shape}"
+            ) from None
         mine[key] = source
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.array(self.local, dtype=dtype, copy=copy)
 
     def __len__(self) -> int:
-        return len(self.local)
+        return len(SymmetricArray.on(self, self.group.my_pe))
 
     def __repr__(self) -> str:
         return f"SymmetricArray({self.label}, shape={self.shape}, dtype={self.dtype})"

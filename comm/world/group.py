@@ -2,38 +2,25 @@
 
 Every ``pe`` argument counts within the group whose method is called. OpenSHMEM 1.5 gives the meaning.
 One difference follows from shared memory, in which each operation is complete at its target when the
-call returns: ``quiet`` and ``fence`` are memory fences, and there are no separate non-blocking forms.
-
-*Fast paths.* ``put``, ``get``, ``signal_op`` and ``wait_until`` (in :mod:`emu.comm.world.waiting`) begin with a
-chain of conditions, cheapest first, under which one kernel call is all there is to do. Each chain must imply
-every check of the general path behind it (:mod:`emu.comm.world.transfer`, ``_word``, ``_row``): the array is alive
-and of this group, the member exists, dtype, shape, bounds and value fit. They are written out in each method,
-because a function that tested them would take a third of the time of the whole call. Arguments for which a
-condition cannot even be evaluated raise one of ``UNFIT``; the general path then says what is wrong with them.
+call returns: ``quiet`` and ``fence`` are memory fences, and the non-blocking forms
+(:mod:`emu.comm.world.nonblocking`) are done at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-
-from emu.comm.arrays import Array
-from emu.comm.ops import AtomicOp
 from emu.comm.sync import entry_points, signals
-from emu.comm.sync.entry_points import atomic, put_dense, put_short
-from emu.comm.world import transfer
 from emu.comm.world.agreement import BARRIER, mismatch, pass_barrier
-from emu.comm.world.array import Input, Output, SymmetricArray
-from emu.comm.world.checks import check
 from emu.comm.world.collectives import Collectives
-from emu.comm.world.waiting import UNFIT, Waiting, encode, word_operation
+from emu.comm.world.locking import Locking
+from emu.comm.world.nonblocking import NonBlocking
+from emu.comm.world.scopes import Scopes
 
-# Names that the fast paths look up on every call.
-_ndarray, _SET, _ADD = np.ndarray, AtomicOp.SET, AtomicOp.ADD
-_SET_WORD = signals.SET
-_SHORT_BYTES = signals.SHORT_BYTES
+if TYPE_CHECKING:
+    from emu.comm.world.steering import Steering
+
+# Names that the hot paths look up on every call.
 _BARRIER, _DONE = BARRIER, signals.DONE
 
 
@@ -44,7 +31,7 @@ class Stoppable(Protocol):
         """End whatever it is doing."""
 
 
-class Group(Waiting, Collectives):
+class Group(NonBlocking, Locking, Collectives, Scopes):
     """A set of PEs that share symmetric memory, signals, barriers and collectives.
 
     Attributes:
@@ -57,204 +44,8 @@ class Group(Waiting, Collectives):
     server: Stoppable | None = None
     """The communication server of this PE in the group, once there is one."""
 
-    # --- put and get -----------------------------------------------------------------------
-
-    def put(
-        self,
-        dst: SymmetricArray,
-        src: Input,
-        pe: int,
-        *,
-        offsets: Sequence[int] | None = None,
-        op: AtomicOp = AtomicOp.SET,
-    ) -> None:
-        """Store ``src`` into ``dst`` on PE ``pe``; complete there when it returns.
-
-        Args:
-            dst: Target; a view made by slicing will do.
-            src: An ndarray of the target's dtype, any strides; or a Python scalar or list.
-            pe: Member to store to.
-            offsets: Index in ``dst`` where the tile starts, one per axis. Default: ``src`` has
-                ``dst``'s shape.
-            op: ``SET`` replaces; no element tears. ``ADD`` adds, each element atomically
-                against every other ADD, rounding in the dtype (integers wrap, booleans are or-ed).
-
-        Raises:
-            ArgumentError: Wrong dtype, rank, bounds or PE. Nothing was stored.
-        """
-        # The common store, checked in the order of cheapness: no call but the kernel's.
-        try:
-            if (
-                offsets is None
-                and type(src) is _ndarray
-                and src.dtype is dst.dtype
-                and src.shape == dst.shape
-                and dst.dense
-                and dst.group is self
-                and 0 <= pe < self.n_pes
-                and src.flags.c_contiguous
-                and not dst.root.freed
-            ):
-                if op is _SET:
-                    nbytes = dst.nbytes
-                    store = put_short if nbytes <= _SHORT_BYTES else put_dense
-                    store(self.me, self.members[pe], dst.offset, id(src), nbytes)
-                    return
-                if op is _ADD and dst.nbytes:
-                    recovered = entry_points.add_dense(
-                        self.me,
-                        self.members[pe],
-                        dst.offset,
-                        id(src),
-                        dst.kind,
-                        dst.itemsize,
-                        dst.nbytes,
-                    )
-                    if recovered:
-                        self.report_recovery(dst, self.members[pe])
-                    return
-        except UNFIT:
-            pass
-        add = op is _ADD or (op is not _SET and check.choice("op", op, AtomicOp) is _ADD)
-        transfer.put(self, dst, src, pe, offsets, add)
-
-    def get(
-        self,
-        src: SymmetricArray,
-        pe: int,
-        *,
-        offsets: Sequence[int] | None = None,
-        shape: Sequence[int] | None = None,
-        out: Output | None = None,
-    ) -> Array:
-        """Fetch a tile of ``src`` from PE ``pe``.
-
-        Args:
-            src: Source; a view will do.
-            pe: Member to fetch from.
-            offsets: Index where the tile starts, one per axis. Default: the origin.
-            shape: Its extent. Default: up to the end of ``src``.
-            out: Array to fill. Default: a new one.
-
-        Returns:
-            The tile.
-
-        Raises:
-            ArgumentError: Wrong rank, bounds, PE or ``out``.
-        """
-        try:
-            if (
-                offsets is None
-                and shape is None
-                and out is None
-                and src.dense
-                and src.group is self
-                and 0 <= pe < self.n_pes
-                and not src.root.freed
-            ):
-                tile = np.empty(src.shape, src.dtype)
-                entry_points.get_dense(self.me, self.members[pe], src.offset, id(tile), src.nbytes)
-                return tile
-        except UNFIT:
-            pass
-        return transfer.get(self, src, pe, offsets, shape, out)
-
-    def put_signal(
-        self,
-        dst: SymmetricArray,
-        src: Input,
-        pe: int,
-        signal: SymmetricArray,
-        value: int,
-        *,
-        index: int = 0,
-        offsets: Sequence[int] | None = None,
-        op: AtomicOp = AtomicOp.SET,
-        sig_op: AtomicOp = AtomicOp.SET,
-    ) -> None:
-        """Store ``src`` as :meth:`put` does, then signal as :meth:`signal_op` does, on the same PE.
-
-        A PE that sees the signal sees the data.
-
-        Raises:
-            ArgumentError: Any argument is wrong. Nothing was stored, and nothing signalled.
-        """
-        world_pe, offset, size = self._word(signal, pe, index)
-        bits, operation = encode(signal.dtype, value), word_operation("sig_op", sig_op)
-        self.put(dst, src, pe, offsets=offsets, op=op)
-        atomic(self.me, world_pe, offset, size, operation, bits, 0)
-
-    # --- atomics and signals ---------------------------------------------------------------
-
-    def _atomic(
-        self,
-        array: SymmetricArray,
-        pe: int,
-        index: int,
-        operation: int,
-        value: int,
-        expected: int,
-        name: str = "target",
-    ) -> int:
-        world_pe, offset, size = self._word(array, pe, index, name)
-        bits = encode(array.dtype, value)
-        old = atomic(
-            self.me,
-            world_pe,
-            offset,
-            size,
-            operation,
-            bits,
-            encode(array.dtype, expected, "expected"),
-        )
-        return int(old) if old >= 0 or array.dtype.kind == "i" else int(old) + (1 << 8 * size)
-
-    def fetch_add(self, target: SymmetricArray, value: int, pe: int, *, index: int = 0) -> int:
-        """Add to element ``index`` (C order) on PE ``pe`` atomically; return its old value."""
-        return self._atomic(target, pe, index, signals.ADD, value, 0)
-
-    def swap(self, target: SymmetricArray, value: int, pe: int, *, index: int = 0) -> int:
-        """Replace element ``index`` on PE ``pe`` atomically; return its old value."""
-        return self._atomic(target, pe, index, signals.SWAP, value, 0)
-
-    def compare_swap(
-        self, target: SymmetricArray, expected: int, value: int, pe: int, *, index: int = 0
-    ) -> int:
-        """Replace element ``index`` if it is ``expected``, atomically; return its old value."""
-        return self._atomic(target, pe, index, signals.CAS, value, expected)
-
-    def fetch(self, target: SymmetricArray, pe: int, *, index: int = 0) -> int:
-        """Read element ``index`` on PE ``pe`` atomically."""
-        return self._atomic(target, pe, index, signals.FETCH, 0, 0)
-
-    def signal_op(
-        self,
-        signal: SymmetricArray,
-        value: int,
-        pe: int,
-        *,
-        op: AtomicOp = AtomicOp.SET,
-        index: int = 0,
-    ) -> None:
-        """SET or ADD a signal word on PE ``pe``; everything stored before is visible with it."""
-        operation = _SET_WORD if op is _SET else word_operation("op", op)
-        try:
-            if (
-                type(value) is int
-                and type(index) is int
-                and signal.group is self
-                and 0 <= pe < self.n_pes
-                and 0 <= index < signal.words
-                and signal.low_word <= value <= signal.high_word
-                and not signal.root.freed
-            ):
-                size = signal.itemsize
-                offset = signal.offset + index * size
-                atomic(self.me, self.members[pe], offset, size, operation, value, 0)
-                return
-        except UNFIT:
-            pass
-        self._atomic(signal, pe, index, operation, value, 0, "signal")
+    steering: Steering | None = None
+    """What decides when this PE does something; None: nothing does."""
 
     # --- ordering --------------------------------------------------------------------------
 

@@ -8,6 +8,8 @@ time, which is:
 * **get**: one latency for the request, then as a put from the owner to this PE.
 * **signal_op**: one latency, and then it is done: the target sees it no earlier.
 * **fetch_add, swap, compare_swap, fetch**: one latency, then the operation, then one latency.
+* **Non-blocking forms**: as the blocking ones, in the call.
+* **Locks**: as the atomics of which they are made: one on member 0, one on each PE that comes before or after.
 * **barrier**: one latency before this PE arrives; it lasts one latency more than without a link.
 * **Collectives**: a full mesh. What the others send to this PE begins to travel when all have
   come, each block over the link of its pair, all at the same time; the call lasts until the last is
@@ -16,7 +18,7 @@ time, which is:
 
 Transfers within one PE, or of no bytes, cost nothing. Neither do allocation and waiting for signals.
 
-A world without a link has none of this: :func:`make_world` chooses the class once.
+A world without a link has none of this: :func:`emu.comm.world.making.make_world` chooses the class once.
 """
 
 from __future__ import annotations
@@ -28,7 +30,6 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from emu.comm.arrays import Array, Words
-from emu.comm.memory.segment import Segment
 from emu.comm.memory.stop import check_stopped
 from emu.comm.ops import AtomicOp
 from emu.comm.sync import link
@@ -277,7 +278,4 @@ class LinkedWorld(LinkedGroup, World):
     _group_type = LinkedGroup
 
 
-def make_world(segment: Segment, me: int, pe: int, *, poison: bool) -> World:
-    """Make the World of PE ``pe``, whose block is at ``me``: with emulated links if the segment has one."""
-    kind = World if segment.link is None else LinkedWorld
-    return kind(segment, me, pe, poison=poison)
+LinkedGroup._plain = LinkedGroup

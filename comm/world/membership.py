@@ -91,6 +91,7 @@ class Membership:
 
 def publish_wait(group: Membership, description: details.Description) -> None:
     """Publish what this PE waits for, for the launcher's report."""
-    pe, text = group.members[group.my_pe], details.publishable(description)
+    pe = group.members[group.my_pe]
+    text = details.publishable({**description, "at": details.call_site()})
     if group.segment.read_text(pe) != text:  # so that readers rarely meet half-written text
         group.segment.write_text(pe, text)

@@ -85,7 +85,22 @@ def put(
     """Store a tile: the general path behind :meth:`Group.put`."""
     world_pe = group.route(dst, pe, "dst")
     source = as_source(src, dst.dtype)
-    offset = window(dst, offsets, source.shape)
+    store(group, dst, source, (world_pe, window(dst, offsets, source.shape)), add)
+
+
+def store(
+    group: Allocation, dst: SymmetricArray, source: Array, place: tuple[int, int], add: bool
+) -> None:
+    """Store a tile that was checked.
+
+    Args:
+        group: The group of the call.
+        dst: Array that it is stored to.
+        source: The tile, of its dtype.
+        place: World number of the PE, and offset of the tile's first element in its heap.
+        add: Whether to add.
+    """
+    world_pe, offset = place
     if not source.size:
         return
     plan_of = _ordered_plan if add else copy_plan

@@ -99,7 +99,7 @@ class Waiting(Allocation):
             The value that was seen.
 
         Raises:
-            DeadlockError: Nothing changed anywhere for the launch's time-out.
+            DeadlockError: Nobody can end the wait, or nothing changed for the launch's time-out.
             PEDiedError, PeerFailedError: Another PE ended.
         """
         try:
@@ -126,7 +126,7 @@ class Waiting(Allocation):
             where = [(signal, index, cmp, value)]
             seen = self._sleep(
                 lambda: wait_word(self.me, address, size, comparison, wanted, 1),
-                lambda: describe_words("wait_until", where),
+                lambda: describe_wait("wait_until", where, 1),
             )
         if type(seen) is not int:
             seen = int(seen)
@@ -192,7 +192,7 @@ class Waiting(Allocation):
             return total, total
 
         if not again(False)[0]:
-            self._sleep(lambda: again(True), lambda: describe_words(describe, words))
+            self._sleep(lambda: again(True), lambda: describe_wait(describe, words, needed))
         return [int(i) for i in np.flatnonzero(matched)]
 
     def _words(self, words: Any) -> Sequence[Word]:
@@ -346,6 +346,7 @@ def describe_words(call: str, words: Sequence[Word]) -> details.Description:
     slots = [
         {
             "name": array.label,
+            "group": array.group.index,
             "index": int(index),
             "offset": array.element_offset(index),
             "size": WORDS[array.dtype],
@@ -355,3 +356,26 @@ def describe_words(call: str, words: Sequence[Word]) -> details.Description:
         for array, index, cmp, value in words[:8]
     ]
     return {"call": call, "slots": slots, "more": max(0, len(words) - 8)}
+
+
+_RUNS = 16
+"""Runs of words that are published; a wait for more is not looked into."""
+
+
+def describe_wait(call: str, words: Sequence[Word], needed: int) -> details.Description:
+    """Describe a wait that ends when ``needed`` of the words hold, and not before.
+
+    Beside the words as :func:`describe_words` shows them, all of them stand in *runs*: group, offset, bytes,
+    comparison, value and number of words that lie one behind the other and are wanted alike.
+    """
+    runs: list[list[Any]] = []
+    for array, index, cmp, value in words:
+        size, offset = WORDS[array.dtype], array.element_offset(index)
+        row = [array.group.index, offset, size, Cmp(cmp).name, int(value)]
+        if runs and row == [runs[-1][0], runs[-1][1] + runs[-1][5] * abs(size), *runs[-1][2:5]]:
+            runs[-1][5] += 1
+            continue
+        if len(runs) == _RUNS:
+            return describe_words(call, words)
+        runs.append([*row, 1])
+    return {**describe_words(call, words), "needed": needed, "runs": runs}

@@ -17,7 +17,7 @@ import torch
 from torch._library.custom_ops import CustomOpDef
 from torch.library import Library
 
-from emu.accelerator.device_tags import CPU, assign_device, emulated_device
+from emu.accelerator.device_tags import CPU, assign_device, emulated_device, tensors_in
 from emu.accelerator.mode import calling_back, on_stack
 from emu.accelerator.patches import replace
 from emu.accelerator.state import TYPES, state
@@ -39,7 +39,7 @@ class _Kernels:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel for the device of the arguments; of a factory, for the device of its result."""
         # Torch has chosen the CPU for all of them, so the tags decide; the first tagged tensor counts.
-        tensors = list(_tensors((*args, *kwargs.values())))
+        tensors = list(tensors_in((*args, *kwargs.values())))
         device = next(filter(None, map(emulated_device, tensors)), None)
         made_on = state.running, state.creating
         if not tensors:
@@ -67,7 +67,7 @@ def _placed(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     here = state.compiled_for
     if here is None:
         return kernel(*args, **kwargs)
-    given = _tensors((*args, *kwargs.values()))
+    given = tensors_in((*args, *kwargs.values()))
     buffers = [tensor for tensor in given if emulated_device(tensor) is None]
     for tensor in buffers:
         assign_device(tensor, here)
@@ -109,7 +109,7 @@ def _as_tensor(number: complex, operands: Iterable[Any]) -> torch.Tensor:
     """Return a number as a tensor that promotes the operands beside it as the number does."""
     if not isinstance(number, float):
         return torch.tensor(number)
-    floats = [value for value in _tensors(operands) if value.is_floating_point()]
+    floats = [value for value in tensors_in(operands) if value.is_floating_point()]
     if any(value.dim() for value in floats):
         return torch.tensor(number, dtype=torch.float64)  # tensors with axes keep their dtype
     return torch.tensor(number, dtype=floats[0].dtype if floats else None)
@@ -233,11 +233,3 @@ def _covered(fn: Kernel) -> Kernel:
             return fn(*args, **kwargs)
 
     return run
-
-
-def _tensors(values: Iterable[Any]) -> Iterable[torch.Tensor]:
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, list | tuple):
-            yield from _tensors(value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch._C import _functorch  # pyright: ignore[reportAttributeAccessIssue] # not in its stub
@@ -239,3 +240,12 @@ def resolve(device: DeviceLike) -> torch.device:
 def _device_of(kind: str, index: int) -> torch.device:
     """Return one object for each device: tags are compared in every call, and an object with itself at once."""
     return torch.device(kind, index)
+
+
+def tensors_in(values: Iterable[object]) -> Iterator[Tensor]:
+    """Yield the tensors among values, and in lists and tuples of them."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from tensors_in(value)

@@ -35,6 +35,15 @@ _FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64
 _SMALLEST, _LARGEST = 2.0**-126, 2.0**126  # numbers between them have normal reciprocals in fp32
 
 
+def program_modes() -> int:
+    """Return how many dispatch modes are active besides those of checks."""
+    depth: int = torch._C._len_torch_dispatch_stack()
+    if not depth:
+        return 0
+    modes = map(torch._C._get_dispatch_stack_at, range(depth))
+    return sum(not getattr(mode, "is_check", False) for mode in modes)
+
+
 def install() -> None:
     """Handle the functions under all names by which a script divides."""
     for function in _PRODUCTS:
@@ -62,7 +71,7 @@ def _divide(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     ):
         return follow(func, args, kwargs)
     tag = tag_of(given)
-    if tag is None or tag.type != "cuda" or torch._C._len_torch_dispatch_stack():
+    if tag is None or tag.type != "cuda" or program_modes():
         return follow(func, args, kwargs)
     if is_tensor:
         factors = _factors_of_tensors(given, number, func.__name__.endswith("_"))

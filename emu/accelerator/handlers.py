@@ -24,6 +24,8 @@ from emu.accelerator.legacy_types import LegacyType
 from emu.accelerator.mode import HANDLERS, PINNED, follow, inside, pin, raise_mixed_devices
 from emu.accelerator.state import TYPES, pass_device, refuse_in_capture, state
 
+_parse_to: Any = torch._C._nn._parse_to  # pyright: ignore[reportAttributeAccessIssue] # not in its stub
+"""What ``Module.to`` calls: its ``device=`` makes no tensor."""
 _TO_OPTIONS = ("dtype", "non_blocking", "copy")
 """Parameters of ``Tensor.to`` behind the device, in the order in which they may be given by position."""
 
@@ -289,6 +291,7 @@ HANDLERS.update(
         Tensor.cpu: _cpu,
         Tensor.type_as: _type_as,
         Tensor.pin_memory: _pin_memory,
+        _parse_to: _as_it_is,
         Tensor.copy_: _as_it_is,  # the target keeps its device, whatever the source's is
         Tensor.numpy: _numpy,
         Tensor.__array__: _numpy,

@@ -1,7 +1,7 @@
-"""Layer norm and softmax of 16-bit inputs: CUDA computes them in fp32 and rounds once.
+"""Layer norm, softmax and NLL loss of 16-bit inputs: CUDA computes them in fp32 and rounds once.
 
 On the CPU torch keeps the statistics of a layer norm, and adds its gradients, in 16 bits, and one in ten results of
-``log_softmax`` is not what fp32 rounds to.
+``log_softmax`` is not what fp32 rounds to. The losses of a batch it adds in 16 bits: of 2048 the mean is off by 2 %.
 """
 
 from __future__ import annotations
@@ -17,22 +17,26 @@ from emu.accelerator.annotations import Tensor
 from emu.accelerator.patches import record
 
 _NARROW = (torch.float16, torch.bfloat16)
-_NAMES = ("native_layer_norm", "native_layer_norm_backward", "_softmax", "_log_softmax")
+_NAMES = (
+    *("native_layer_norm", "native_layer_norm_backward", "_softmax", "_log_softmax"),
+    *("nll_loss_forward", "nll_loss2d_forward"),
+)
 
 
 def install() -> None:
     """Replace the operators' kernels for host memory, where emulated tensors lie; a torch that hides its own keeps them."""
     try:
-        forward, backward, *softmaxes = (kernel_of_torch(name) for name in _NAMES)
+        forward, backward, *others = (kernel_of_torch(name) for name in _NAMES)
     except (AttributeError, RuntimeError):
         return
     library = torch.library.Library("aten", "IMPL", "CPU")  # the kernels end with it
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns that its own are replaced
-        kernels = (_forward(forward), _backward(backward), *map(_softmax, softmaxes))
+        softmaxes, losses = map(_softmax, others[:2]), map(_nll_loss, others[2:])
+        kernels = (_forward(forward), _backward(backward), *softmaxes, *losses)
         for name, made in zip(_NAMES, kernels, strict=True):
             library.impl(name, made)
-    what = "torch.ops.aten.native_layer_norm*, _softmax, _log_softmax"
+    what = "torch.ops.aten.native_layer_norm*, _softmax, _log_softmax, nll_loss*_forward"
     record(what, "torch has 16 bits on the CPU", library._destroy)
 
 
@@ -87,3 +91,15 @@ def _softmax(run: Callable[..., Any]) -> Callable[..., Any]:
         return result if to_float else result.to(given.dtype)
 
     return softmax
+
+
+def _nll_loss(run: Callable[..., Any]) -> Callable[..., Any]:
+    def nll_loss(
+        given: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignored: int
+    ) -> Any:
+        if given.dtype not in _NARROW:
+            return run(given, target, weight, reduction, ignored)
+        results = run(given.float(), target, _wide(weight), reduction, ignored)
+        return tuple(result.to(given.dtype) for result in results)
+
+    return nll_loss

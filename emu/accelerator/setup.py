@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -47,6 +48,8 @@ from emu.accelerator.annotations import Tensor
 from emu.accelerator.mode import adopt, calling_back, enter, leave, on_stack
 from emu.accelerator.patches import record, replace
 from emu.accelerator.state import begin_pass, end_pass
+from emu.comm.world.listened_heaps import find_heaps
+from emu.kernels.core import environment
 
 if TYPE_CHECKING:
     from torch.autograd.graph import GradientEdge
@@ -95,6 +98,14 @@ def set_up() -> None:
     _cover_threads()
     enter()
     distributed.register()
+    if find_heaps() is not None:
+        from emu.accelerator import heap_operators
+
+        heap_operators.start()
+    if environment.checks_streams():
+        from emu.accelerator import stream_check
+
+        stream_check.start()
 
 
 def tear_down() -> None:
@@ -103,6 +114,12 @@ def tear_down() -> None:
     Raises:
         RuntimeError: Another mode was entered after ours; nothing was undone.
     """
+    checked = sys.modules.get("emu.accelerator.stream_check")
+    if checked is not None:
+        checked.stop()
+    told = sys.modules.get("emu.accelerator.heap_operators")
+    if told is not None:
+        told.stop()
     leave()
     patches.undo_all()
 

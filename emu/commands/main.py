@@ -20,8 +20,12 @@ from emu.commands.sdy.cost_arguments import add_cost
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from emu.check import CheckError
+    from emu.check.report_files import Found
+
 INTERRUPTED = 130
 USAGE = 2
+FOUND = 3
 
 _EXAMPLES = """\
 examples:
@@ -45,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The command line without the program's name; default ``sys.argv[1:]``.
 
     Returns:
-        The exit status: 0 when all went well, 1 when something failed, 2 for a wrong command line,
+        The exit status: 0 when all went well, 1 when something failed, 2 for a wrong command line, 3 when the program
+        ended well and checks of PEs have found something,
         130 after Ctrl-C, and for ``emu run`` whatever the script asked for.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
@@ -60,6 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     options = parser.parse_args(words)
+    options.words = words[1:]
     try:
         status: int = options.command(options)
     except KeyboardInterrupt:
@@ -276,12 +282,16 @@ def _complain(message: object) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from emu.check import CheckError
     from emu.comm.errors import CommError
     from emu.commands.run import RunOptions, run_module, run_script, run_text
+    from emu.commands.run_orders import launcher
     from emu.commands.run_pytest import pytest_arguments, run_pytest
     from emu.kernels.errors import CacheFolderError
 
     if not options.script and not options.module:
+        if options.replay is not None:
+            return _run_again(options.replay)
         options.fail("one of these is required: SCRIPT, -m MODULE, -")
     of_pytest = pytest_arguments(options)
     if of_pytest is not None:
@@ -301,8 +311,11 @@ def _run(options: argparse.Namespace) -> int:
             interpret=options.interpret,
             program=options.program,
             check=options.check,
+            memory_model=options.memory_model,
             autotune=options.autotune,
             poison=options.poison,
+            fault=tuple(options.fault),
+            launcher=launcher(options, options.words),
         )
         if options.module:
             run_module(options.module[0], options.module[1:], how)
@@ -313,12 +326,60 @@ def _run(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:  # as python -m: a message and 1
         _complain(error)
         return 1
+    except CheckError as error:
+        return _report_findings(error, options.report)
     except (CommError, CacheFolderError, FileNotFoundError) as error:  # nothing was started
         _complain(error)
         return USAGE
     except ExceptionGroup as group:
+        _write_report(options.report, _found_in(group))
         return _report(group)
+    _write_report(options.report, ())
     return 0
+
+
+def _run_again(replay: str) -> int:
+    """Run what an order in a file was found with."""
+    from emu.comm.errors import ArgumentError
+    from emu.commands.run_orders import recorded_words
+
+    try:
+        words = recorded_words(replay)
+    except ArgumentError as error:
+        _complain(error)
+        return USAGE
+    return main(["run", *words])
+
+
+def _report_findings(error: CheckError, report: Path | None) -> int:
+    """Print what checks have found, and write it to a file if that is asked for; return the exit status."""
+    _complain(error)
+    _write_report(report, error.reports)
+    return FOUND
+
+
+def _found_in(group: ExceptionGroup[Exception]) -> list[Found]:
+    """Return the deadlocks in an error, and what checks have found beside them."""
+    from emu.check import CheckError
+    from emu.check.deadlock import deadlocks_of
+
+    found: list[Found] = [*deadlocks_of(group)]
+    for error in group.exceptions:
+        if isinstance(error, CheckError):
+            found += error.reports
+    return found
+
+
+def _write_report(path: Path | None, reports: Sequence[Found]) -> None:
+    """Write what checks have found, and deadlocks, to a file, if that is asked for."""
+    if path is None:
+        return
+    from emu.check.report_files import write_reports
+
+    try:
+        write_reports(path, reports)
+    except OSError as error:
+        _complain(f"the report could not be written: {error}")
 
 
 def _without_torchrun(options: argparse.Namespace) -> argparse.Namespace:
@@ -476,10 +537,11 @@ def _sdy_cost(options: argparse.Namespace) -> int:
 
 
 def _report(group: ExceptionGroup[Exception]) -> int:
-    """Print what went wrong on each PE and return the exit status of the first of them."""
+    """Print what went wrong on each PE; return the exit status of the first of them, or of a deadlock that was found."""
     from emu.comm.errors import DeadlockError, PEExitError
 
-    if any(isinstance(error, DeadlockError) for error in group.exceptions):
+    is_deadlock = any(isinstance(error, DeadlockError) for error in group.exceptions)
+    if is_deadlock:
         _complain(group.message)  # the whole report; each PE's own error only says where it was
     alike: dict[str, list[Exception]] = {}
     for error in group.exceptions:
@@ -487,7 +549,7 @@ def _report(group: ExceptionGroup[Exception]) -> int:
             alike.setdefault(f"{type(error).__name__}: {error}", []).append(error)
     for text, errors in alike.items():
         _complain_of(text, errors)
-    return _status(group.exceptions[0])
+    return FOUND if is_deadlock else _status(group.exceptions[0])
 
 
 def _complain_of(text: str, errors: list[Exception]) -> None:

@@ -23,14 +23,41 @@ def seed(text: str) -> int:
     return int(text)
 
 
+ALL_ORDERS = "all"
+
+
+def orders(text: str) -> int | str:
+    """Return a number of orders, or ``"all"``."""
+    if text == ALL_ORDERS:
+        return text
+    if not text.isdecimal() or not 1 <= int(text) <= 1 << 20:
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number in [1, {1 << 20}] or all, but got {text!r}"
+        )
+    return int(text)
+
+
 def check(text: str) -> str:
-    """Return what Triton kernels check, as ``EMU_CHECK`` says it."""
-    from emu.triton.runtime.check_modes import as_mode
+    """Return what is checked, as ``EMU_CHECK`` says it."""
+    from emu.comm.check_options import Checks
+    from emu.comm.errors import ArgumentError
 
     try:
-        return as_mode(text) or ""
-    except ValueError as error:
+        return Checks.parse(text).names
+    except ArgumentError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def fault(text: str) -> str:
+    """Return what goes wrong on purpose, as ``EMU_FAULT`` says it."""
+    from emu.comm.errors import ArgumentError
+    from emu.comm.fault_options import Faults
+
+    try:
+        Faults.parse(text)
+    except ArgumentError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 def autotune(text: str) -> str:

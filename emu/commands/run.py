@@ -11,7 +11,7 @@ import runpy
 import socket
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.machinery import FrozenImporter, PathFinder
 from pathlib import Path
@@ -22,6 +22,7 @@ from emu.commands.freed_memory import keep_freed_memory
 from emu.kernels.core import environment
 
 if TYPE_CHECKING:
+    from emu.comm.check_options import Checks
     from emu.comm.link_model import Link
 
 
@@ -42,10 +43,13 @@ class RunOptions:
         interpret: Whether Python executes the kernels of Triton, statement by statement.
         program: With ``interpret``: number of the one program of each grid that runs, as in ``"3,0"``.
             Default: all.
-        check: What Triton kernels check as they run, as ``EMU_CHECK`` says it. Default: the environment's.
+        check: What is checked as the program runs, as ``EMU_CHECK`` says it. Default: the environment's.
+        memory_model: What the program may count on, ``"weak"`` or ``"strong"``. Default: the environment's.
         autotune: Which configurations autotuned kernels take, as ``EMU_AUTOTUNE`` says it. Default: the environment's.
         poison: Whether new symmetric memory, and what ``torch.empty`` and its kin make on emulated devices, is filled
             with NaN, or 0xA5 in every byte.
+        fault: What goes wrong on purpose, as ``EMU_FAULT`` says it. Default: the environment's.
+        launcher: What starts the PEs, called as ``emu.launch``. Default: that.
     """
 
     n_pes: int
@@ -58,8 +62,11 @@ class RunOptions:
     interpret: bool = False
     program: str | None = None
     check: str | None = None
+    memory_model: str | None = None
     autotune: str | None = None
     poison: bool = False
+    fault: tuple[str, ...] = ()
+    launcher: Callable[..., object] | None = None
 
 
 def run_script(script: str | Path, arguments: Sequence[str], options: RunOptions) -> None:
@@ -214,15 +221,17 @@ def _run(program: Program, options: RunOptions, imports_torch: bool) -> None:
     variables = torchrun_environment(options.n_pes, device_count(options.devices, options.n_pes))
     variables |= _interpreting(options)
     variables |= _device_model(options)
+    checks = _checks(options)
     if options.check is not None:
-        variables["EMU_CHECK"] = options.check
+        variables["EMU_CHECK"] = checks.of_kernels
     if options.autotune is not None:
         variables["EMU_AUTOTUNE"] = options.autotune
     if options.poison:
         variables["EMU_POISON"] = "1"
+    from emu.comm.fault_options import Faults
     from emu.comm.process.launch import launch
 
-    launch(
+    (options.launcher or launch)(
         _run_on_pe,
         options.n_pes,
         args=(program, variables),
@@ -231,8 +240,24 @@ def _run(program: Program, options: RunOptions, imports_torch: bool) -> None:
         link=options.link,
         stdin=options.stdin,
         poison=options.poison,
+        checks=checks,
+        faults=Faults(options.fault) if options.fault else None,
         preload=("torch",) if imports_torch else (),  # a second, once rather than on every PE
     )
+
+
+def _checks(options: RunOptions) -> Checks:
+    """Return what is checked.
+
+    Raises:
+        ArgumentError: The options, or the environment, name what there is not.
+    """
+    from emu.comm.check_options import Checks
+
+    found = Checks.from_environment()
+    model = options.memory_model or found.memory_model
+    text = found.names if options.check is None else options.check
+    return Checks.parse(text, memory_model=model)
 
 
 def _device_model(options: RunOptions) -> dict[str, str]:
@@ -389,6 +414,7 @@ def _run_on_pe(program: Program, variables: dict[str, str]) -> None:
     importlib.import_module("multiprocessing").set_start_method(None, force=True)
     sys.argv = [program.name, *program.arguments]
     _poison_tensors()
+    _watch_tensors()
     try:
         if program.is_module:
             runpy.run_module(program.name, run_name="__main__", alter_sys=True)
@@ -412,6 +438,14 @@ def _poison_tensors() -> None:
     """Fill new tensors if the environment says so and torch was loaded before it did, by the fork server."""
     if "emu.accelerator.mode" in sys.modules:
         importlib.import_module("emu.accelerator.poison").install()
+
+
+def _watch_tensors() -> None:
+    """Tell the check of races what operators do, if torch was loaded before this process was a PE."""
+    from emu.comm.world.listened_heaps import find_heaps
+
+    if "emu.accelerator.mode" in sys.modules and find_heaps() is not None:
+        importlib.import_module("emu.accelerator.heap_operators").start()
 
 
 def _report_red_zones() -> None:

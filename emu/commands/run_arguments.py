@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 from emu.commands import option_types
 from emu.kernels.core.device_models import MODELS
@@ -49,6 +50,7 @@ def add_run(
     )
     _add_surroundings(run)
     _add_checks(run)
+    _add_orders(run)
     run.add_argument(
         "-m",
         dest="module",
@@ -117,9 +119,26 @@ def _add_checks(run: argparse.ArgumentParser) -> None:
         "--check",
         type=option_types.check,
         metavar="CHECK",
-        help="bounds: stop at the first address of a Triton kernel that is outside of its tensor's memory; "
+        help="race: report two accesses of the same symmetric memory, or of memory by two programs of a Triton grid, one of "
+        "them a write, that nothing orders (race:all: also stores of the same bits by two programs); leak: report symmetric arrays that nobody freed; "
+        "bounds: stop at the first address of a Triton kernel that is outside of its tensor's memory; "
         "bounds:all: leave such lanes out, and report all of them; uninit: stop where a kernel uses what it has read of "
-        "device memory that was never written; several with commas between them (default: EMU_CHECK)",
+        "device memory that was never written; streams: stop where torch's operators or kernels on different streams use "
+        "the same memory and nothing orders them; all: all of these; several with commas between them (default: EMU_CHECK)",
+    )
+    run.add_argument(
+        "--memory-model",
+        choices=("weak", "strong"),
+        help="with --check race: what the program may count on. weak: what OpenSHMEM promises, so that a put needs fence, quiet "
+        "or put_signal before others may be told of it; strong: what emu promises, where a put is complete when it returns "
+        "(default: EMU_MEMORY_MODEL, or weak)",
+    )
+    run.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="write what checks have found on PEs, and a deadlock with its wait-for graph, to a file, too: a page if its name "
+        "ends in .html, else JSON",
     )
     run.add_argument(
         "--autotune",
@@ -129,7 +148,46 @@ def _add_checks(run: argparse.ArgumentParser) -> None:
         "them once and keeps the times on disk, first takes the first that compiles (default: EMU_AUTOTUNE, or full)",
     )
     run.add_argument(
+        "--fault",
+        action="append",
+        type=option_types.fault,
+        default=[],
+        metavar="SPEC",
+        help="let something go wrong on purpose, and log it when it does; may be given several times. kill:pe=3,at=op:1200 or at=put:5: "
+        "a PE is killed before an operation; slow:pe=2,x10 or ms=5; late:from=0,to=1,ms=50: stores arrive later; drop-signal:, "
+        "duplicate-signal: and corrupt:from=0,to=1,nth=3[,bit=17]: a signal or a store is lost, repeated, or wrong in a bit; "
+        "alloc-fail: and enospc:pe=1,nth=2: an allocation fails, or has no memory (default: EMU_FAULT)",
+    )
+    run.add_argument(
         "--poison",
         action="store_true",
         help="fill new symmetric memory, and torch.empty on emulated devices, with NaN, or 0xA5 in every byte",
+    )
+
+
+def _add_orders(run: argparse.ArgumentParser) -> None:
+    """Add the options for the order of the PEs' operations."""
+    run.add_argument(
+        "--explore",
+        type=option_types.orders,
+        metavar="N|all",
+        help="run the program in up to N orders of its PEs' operations, or in all, until one fails; write the shortest one "
+        "that fails alike to emu-replay-….json",
+    )
+    run.add_argument(
+        "--seed",
+        type=option_types.seed,
+        metavar="SEED",
+        help="with --explore: seed of the orders (default: another one each time, which is printed)",
+    )
+    run.add_argument(
+        "--strategy",
+        choices=("mix", "pct", "random", "delay", "starve"),
+        help="with --explore: how orders are drawn. pct: random priorities that change at few points; random: any PE comes next; "
+        "delay: stores arrive as late as they may; starve: one PE hardly ever comes; mix: each in turn (default)",
+    )
+    run.add_argument(
+        "--replay",
+        metavar="FILE",
+        help="run the program in the order in a file that --explore has written; without a SCRIPT, the one of then",
     )

@@ -22,6 +22,8 @@ def pytest_arguments(options: argparse.Namespace) -> list[str] | None:
     given = {name: getattr(options, name) for name in names}
     if options.poison:
         environment.pass_on({"EMU_POISON": "1"})
+    if options.fault:
+        environment.pass_on({"EMU_FAULT": ";".join(options.fault)})
     if options.interpret:
         program = options.program or ""
         environment.pass_on({"TRITON_INTERPRET": "1", "EMU_INTERPRET_PROGRAM": program})

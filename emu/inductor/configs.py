@@ -105,7 +105,10 @@ def choose(kind: str, size_hints: Mapping[str, int], source: str, names: set[str
         names: Names of the sizes that the kernel takes.
     """
     if kind == "POINTWISE" and names == {"XBLOCK"}:
-        return {}  # Inductor's first proposal
+        run = even_run(source)
+        if run is None or run < _NARROWEST_ROW:
+            return {}  # Inductor's first proposal
+        return {"XBLOCK": min(run, _WIDEST_ROW, size_hints.get("x", run))}
     if names not in ({"XBLOCK"}, {"XBLOCK", "R0_BLOCK"}) or not {"x", "r0_"} <= size_hints.keys():
         return None
     run = contiguous_run(source)
@@ -124,6 +127,25 @@ def choose(kind: str, size_hints: Mapping[str, int], source: str, names: set[str
         widest = min(_WIDEST_ROW, columns, _power_of_two(run))
         return {"XBLOCK": min(widest, max(share, _NARROWEST_ROW)), "R0_BLOCK": 1}
     return None
+
+
+def even_run(source: str) -> int | None:
+    """Return the largest power of two that divides what ``xindex`` is divided by; None if it is not.
+
+    In a block of so many elements all have one quotient, and the remainders are contiguous: it loads rows, not single
+    elements. Divisors that are known at run time only are left out.
+    """
+    divisors = [
+        node.right.value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.BinOp)
+        and isinstance(node.op, (ast.Mod, ast.FloorDiv))
+        and isinstance(node.left, ast.Name)
+        and node.left.id == "xindex"
+        and isinstance(node.right, ast.Constant)
+        and isinstance(node.right.value, int)
+    ]
+    return min((number & -number for number in divisors), default=None)
 
 
 def _parameters(source: str) -> set[str]:

@@ -285,6 +285,7 @@ def _prepare_graphs(ledger: Ledger, module: ModuleType) -> None:
 def _compile_for_host(ledger: Ledger, module: ModuleType) -> None:
     """Give Inductor graphs that name the CPU, and place what their code returns."""
     compile_fx, compile_inner = module.compile_fx, module._compile_fx_inner
+    devices_of = module.get_inputs_devices
 
     @functools.wraps(compile_fx)
     def compile_on_host(model_: Any, *args: Any, **kwargs: Any) -> Any:
@@ -304,7 +305,14 @@ def _compile_for_host(ledger: Ledger, module: ModuleType) -> None:
         with _fakes_show_devices(False), torch._C.DisableTorchFunction():
             return compile_inner(*args, **kwargs)
 
+    @functools.wraps(devices_of)
+    def devices_on_host(*args: Any, **kwargs: Any) -> Any:
+        # Where a graph has no tensors, Inductor makes some for its patterns: on CUDA, if that is available.
+        found = devices_of(*args, **kwargs)
+        return found if found[0] is not None or not active() else [CPU, *found]
+
     reason = "Inductor writes code for the memory that tensors have"
+    ledger.replace(module, "get_inputs_devices", devices_on_host, reason)
     ledger.replace(module, "compile_fx", compile_on_host, reason)
     ledger.replace(module, "_compile_fx_inner", compile_inner_on_host, reason)
 

@@ -20,7 +20,7 @@ from emu.triton.runtime.arguments import CONSTANT
 from emu.triton.runtime.autotuner import Autotuner, Heuristics
 from emu.triton.runtime.build import Request
 from emu.triton.runtime.jit import JITFunction
-from emu.triton.runtime.options import DEFAULT_BACKEND
+from emu.triton.runtime.options import DEFAULT_BACKEND, warps_of
 from emu.triton.runtime.stores import stored_arguments
 from emu.triton.source import KernelParam, plain_value
 
@@ -75,7 +75,10 @@ def written_tensors(kernel: Any, given: Mapping[str, Any]) -> list[str] | None:
         if spelled == CONSTANT:
             constants[param.name] = plain_value(value)
     try:
-        module = Request(kernel, signature, constants, False, DEFAULT_BACKEND).module()
+        warps = warps_of(bound)
+        module = Request(
+            kernel, signature, constants, False, DEFAULT_BACKEND, num_warps=warps
+        ).module()
     except (CompilationError, TypeError, ValueError):  # reported where the kernel is compiled
         return None
     passed = [name for name, spelled in signature.items() if spelled != CONSTANT]

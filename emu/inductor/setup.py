@@ -19,7 +19,7 @@ import torch
 from emu.accelerator import compilers
 from emu.accelerator.import_hooks import after_import
 from emu.accelerator.patches import Ledger
-from emu.inductor import configs, devices, mutations
+from emu.inductor import configs, devices, late, mutations
 from emu.inductor.errors import InductorError
 from emu.kernels.core import environment
 from emu.triton import alias
@@ -44,10 +44,12 @@ def set_up() -> None:
     alias.install()  # before any module of Inductor, some of which look for Triton when they are imported
     _find_in_workers()
     _forget_what_was_asked()
+    late.run()
     from torch._inductor import config
 
     _set(config, "cpu_backend", "triton", "Inductor writes C++ for the CPU otherwise")
     _choose_workers(config)
+    _choose_products(config)
     after_import("torch._inductor.codegen.cpu_device_op_overrides", _change_overrides, ledger)
     after_import("torch._dynamo.device_interface", _change_interface, ledger)
     after_import("torch._inductor.graph", _change_graph, ledger)
@@ -67,6 +69,16 @@ def _choose_workers(config: ModuleType) -> None:
         and "TORCHINDUCTOR_COMPILE_THREADS" not in os.environ
     ):
         _set(config, "compile_threads", 1, "workers take seconds to start")
+
+
+_PRODUCTS = "TORCHINDUCTOR_MAX_AUTOTUNE_GEMM_BACKENDS"
+
+
+def _choose_products(config: ModuleType) -> None:
+    """Let max-autotune measure products of torch and of Triton only: templates in C++ want a C++ compiler."""
+    if _PRODUCTS not in os.environ:
+        reason = "the templates in C++ need a C++ compiler"
+        _set(config, "max_autotune_gemm_backends", "ATEN,TRITON", reason)
 
 
 def _set(config: ModuleType, name: str, value: object, reason: str) -> None:

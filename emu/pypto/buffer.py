@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
 from emu.pypto.dtypes import Array
 from emu.pypto.node import Node
 from emu.pypto.symbolic import Shape, overlaps
+
+if TYPE_CHECKING:
+    from emu.pypto.uses import Uses
 
 LARGE = 1 << 28
 """Bytes from which on memory is asked for at the call: there may be too little."""
@@ -26,10 +31,21 @@ class Buffer:
         batch: Number of the batch whose ops write to it, see ``Graph.batch``.
         pending: Nodes, with the rectangles that they touch and whether they write.
         is_foreign: Whether the memory is the program's, which may share it with another buffer.
+        uses: The tasks that have used it, where a check wants to know; see :mod:`emu.pypto.order`.
         call: Number of the kernel call whose arguments it is one of: these share no memory. 0: it may share some.
     """
 
-    __slots__ = ("batch", "call", "dtype", "is_foreign", "memory", "pending", "shape", "size")
+    __slots__ = (
+        "batch",
+        "call",
+        "dtype",
+        "is_foreign",
+        "memory",
+        "pending",
+        "shape",
+        "size",
+        "uses",
+    )
 
     def __init__(
         self, shape: Shape, dtype: npt.DTypeLike, size: int, memory: Array | None = None
@@ -42,6 +58,7 @@ class Buffer:
         self.batch = -1
         self.call = 0
         self.pending: list[tuple[Node, Shape, Shape, bool]] = []
+        self.uses: Uses | None = None
 
     @property
     def array(self) -> Array:

@@ -17,7 +17,7 @@ from emu.pypto.backend import Backend, Chosen, check_backend
 from emu.pypto.errors import ArgumentError
 from emu.pypto.graph import Graph, find_world
 from emu.pypto.lifetimes import Lifetimes
-from emu.pypto.node import Scope
+from emu.pypto.node import Scope, drawn_order
 from emu.pypto.symbolic import Shape, as_flag, as_int
 
 if TYPE_CHECKING:
@@ -102,12 +102,13 @@ def new_scope(
     seed = settings.seed if seed is None else seed
     mixed = settings.allow_mixed_add if allow_mixed_add is None else allow_mixed_add
     check_schedule(schedule, seed)
-    if schedule == "program":
-        return Scope(None, mixed, is_kernel)
     world = find_world()
     my_pe = 0 if world is None else world.my_pe
-    # One seed must give every PE an order of its own: orders that agree would hide races.
-    return Scope(random.Random(int(seed) * 65_537 + my_pe), mixed, is_kernel)
+    rng = None if schedule == "program" else drawn_order(int(seed), my_pe)
+    scope = Scope(rng, mixed, is_kernel)
+    if world is not None:
+        scope.steer(world)
+    return scope
 
 
 class Restore:

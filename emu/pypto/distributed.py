@@ -21,6 +21,7 @@ from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.groups import my_symbolic_pe
 from emu.pypto.hangs import slots_of
 from emu.pypto.node import Node
+from emu.pypto.order import Op
 from emu.pypto.pieces import divides
 from emu.pypto.shmem import (
     Memory,
@@ -103,13 +104,16 @@ def shmem_put(
             put(data, array[where], pe, offsets=tuple(map(int.__add__, low, start)), op=put_op)
         return COMPLETE
 
+    op = Op(graph.order, "shmem_put", graph.scope, pred, reads=(src,))
+
     def store(first: Shape, extent: Shape) -> None:
         part = array[_cut(first, extent)]
         values = part.astype(FP32) if widen else part
         for start, where in tile_starts(extent, tile):
             put(data, values[where], pe, offsets=_sum(low, first, start), op=put_op)
 
-    node = run_tiled("shmem_put", store, Tiled(memory, low, tile, src, False), deps)
+    node = run_tiled("shmem_put", op.doing(store), Tiled(memory, low, tile, src, False), deps)
+    node = op.submitted(node)
     if node is not None:
         node.detail = lambda: f"{list(shape)} to {memory.name} at {list(low)} on PE {pe}"
     return token(node)
@@ -151,6 +155,8 @@ def shmem_get(
     deps = None if pred is None else _check_pred(pred, None)
     out = new_tensor(part.shape, memory.dtype, part.valid_shape)
     get, data, array, low = memory.group.get, memory.data, out.array, part.low
+    graph = CONTEXT.graph
+    op = Op(graph.order, "shmem_get", graph.scope, pred, writes=(out,))
 
     def load(first: Shape, extent: Shape) -> None:
         whole = array[_cut(first, extent)]
@@ -158,7 +164,8 @@ def shmem_get(
             piece = whole[where]
             get(data, pe, offsets=_sum(low, first, start), shape=piece.shape, out=piece)
 
-    node = run_tiled("shmem_get", load, Tiled(memory, low, tile, out, True), deps)
+    node = run_tiled("shmem_get", op.doing(load), Tiled(memory, low, tile, out, True), deps)
+    node = op.submitted(node)
     if node is not None:
         node.detail = lambda: f"{list(part.shape)} of {memory.name} at {list(low)} on PE {pe}"
     return out
@@ -222,11 +229,15 @@ def shmem_signal(
             for tile in tiles:
                 signal_op(words, value, pe, op=sig_op, index=first + tile)
 
+    graph = CONTEXT.graph
+    op = Op(graph.order, "shmem_signal", graph.scope, pred)
+    do_send = op.doing(send)
     grid = slots_of(memory, words).grid if deps and divides(deps, memory) else None
     if deps and grid is not None and grid.shape:
-        node = run_signals(send, memory, grid, deps)
+        node = run_signals(do_send, memory, grid, deps)
     else:
-        node = run_op("shmem_signal", lambda: send(range(n_tiles)), pred=deps)
+        node = run_op("shmem_signal", lambda: do_send(range(n_tiles)), pred=deps)
+    node = op.submitted(node)
     if node is not None:
         whom = "all PEs" if target < 0 else f"PE {target}"
         node.detail = lambda: f"{sig_op.name} {value} to {whom}; {_rows(memory, words, row)}"
@@ -276,10 +287,12 @@ def shmem_wait_until(
     deps = set() if pred is None else _check_pred(pred, None)
     words, n_tiles = src.slots(shape, offsets, "shmem_wait_until")
     memory.claimed.add((words.offset, row))
-    wait = TileWait(memory, words, row, n_tiles, cmp, value, clear)
-    node = CONTEXT.graph.submit("shmem_wait_until", deps, wait=wait)
-    if node is not None:
-        node.pieces = wait.pieces(node, CONTEXT.graph.add_piece_of_wait)
+    graph = CONTEXT.graph
+    op = Op(graph.order, "shmem_wait_until", graph.scope, pred)
+    wait = TileWait(memory, words, row, n_tiles, cmp, value, clear, op)
+    node = op.submitted(graph.submit("shmem_wait_until", deps, wait=wait))
+    if node is not None and not node.done:
+        node.pieces = wait.pieces(node, graph.add_piece_of_wait)
         node.detail = lambda: f"{cmp.name} {value}; {_rows(memory, words, row)}"
     return token(node)
 
@@ -304,21 +317,28 @@ def shmem_barrier_all(src: ShmemTensor, pred: Pred = None) -> Tensor:
     if memory.last_barrier is not None:
         deps.add(memory.last_barrier)
     word, group = memory.barrier_word(), memory.group
+    graph = CONTEXT.graph
+    last = [] if memory.last_barrier_op is None else [memory.last_barrier_op]
+    come = Op(graph.order, "shmem_barrier_all", graph.scope, pred, after=last)
+    go = Op(graph.order, "shmem_barrier_all", graph.scope, None, after=[come])
 
     def arrive() -> None:
         for pe in range(memory.n_pes):
             group.signal_op(word, 1, pe, op=ADD, index=0)
 
-    arrived = CONTEXT.graph.submit("shmem_barrier_all", deps, action=arrive)
-    passed = CONTEXT.graph.submit(
-        "shmem_barrier_all",
-        () if arrived is None else (arrived,),
-        wait=BarrierWait(memory, word),
+    arrived = graph.submit("shmem_barrier_all", deps, action=come.doing(arrive))
+    come.submitted(arrived)
+    passed = go.submitted(
+        graph.submit(
+            "shmem_barrier_all",
+            () if arrived is None else (arrived,),
+            wait=BarrierWait(memory, word, go),
+        )
     )
     for node in (arrived, passed):
         if node is not None:
             node.detail = lambda: f"on {memory.name}"
-    memory.last_barrier = passed
+    memory.last_barrier, memory.last_barrier_op = passed, go
     return token(passed)
 
 
@@ -348,7 +368,8 @@ def shmem_clear_data(
         nothing = np.zeros(part.valid_shape, memory.dtype.np_dtype)
         memory.group.put(memory.data, nothing, memory.group.my_pe, offsets=part.low, op=SET)
 
-    return token(run_op("shmem_clear_data", clear, pred=deps))
+    op = Op(CONTEXT.graph.order, "shmem_clear_data", CONTEXT.graph.scope, pred)
+    return token(op.submitted(run_op("shmem_clear_data", op.doing(clear), pred=deps)))
 
 
 def shmem_clear_signal(src: ShmemTensor, *, pred: Pred = None) -> Tensor:
@@ -371,7 +392,8 @@ def shmem_clear_signal(src: ShmemTensor, *, pred: Pred = None) -> Tensor:
             for slot in np.flatnonzero(words.local).tolist():
                 group.signal_op(words, 0, group.my_pe, op=SET, index=slot)
 
-    return token(run_op("shmem_clear_signal", clear, pred=deps))
+    op = Op(CONTEXT.graph.order, "shmem_clear_signal", CONTEXT.graph.scope, pred)
+    return token(op.submitted(run_op("shmem_clear_signal", op.doing(clear), pred=deps)))
 
 
 def _cut(low: Shape, extent: Shape) -> tuple[slice, ...]:

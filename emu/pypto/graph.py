@@ -41,7 +41,9 @@ from emu.pypto.operation import LocalOp
 from emu.pypto.reports import pending_lines
 
 if TYPE_CHECKING:
+    from emu.comm.world.group import Group
     from emu.comm.world.world import World
+    from emu.pypto.order import Order
 
 
 def find_world() -> World | None:
@@ -72,6 +74,8 @@ class Graph:
         """Whether ``batch`` touches buffers of so many elements that compiled code is faster."""
         self.batch_number = 0
         """Number of ``batch``; buffers that it writes bear it."""
+        self.order: Order | None = None
+        """What tells a check of the ops, complete ones too; None: nobody wants to know."""
         self.pending = 0
         """Number of nodes that have not completed."""
         self._gathering: Gathering | None = None
@@ -250,8 +254,22 @@ class Graph:
         """Take over what has changed in the scope."""
         self.flush()
         scope = self.scope
-        self.idle = self.pending == 0 and scope.rng is None
+        self.idle = self.pending == 0 and self._is_plain
         self.is_lazy = scope.is_kernel and scope.rng is None
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether ops that wait for nothing need nothing but to run."""
+        return self.scope.rng is None and self.order is None
+
+    def watch(self, group: Group) -> None:
+        """Tell of the ops from now on, if a group's operations are listened to."""
+        if self.order is None or not self.order.is_of(group):
+            from emu.pypto.order import order_of
+
+            self.order = order_of(group)
+            self.scope.steer(group)
+            self.update()
 
     def leave(self, before: Scope, *, failed: bool) -> None:
         """Drain the current scope, run its functions for the end, and go back to ``before``.
@@ -271,6 +289,8 @@ class Graph:
         finally:
             if scope.open:
                 self._give_up(scope)
+            elif self.order is not None:
+                self.order.drained(scope)
             self.enter(before)
             # The first error must be reported, not one that follows from it while memory is given back.
             with contextlib.nullcontext() if drained else contextlib.suppress(Exception):
@@ -283,6 +303,8 @@ class Graph:
         scope = self.scope
         if scope.open:
             self._progress(lambda: scope.open == 0)
+        if self.order is not None:
+            self.order.drained(scope)
 
     def force(self, nodes: list[Node]) -> None:
         """Run until these nodes are complete, in an order the schedule allows."""
@@ -343,6 +365,8 @@ class Graph:
             self.flush()
             if self._gathering is not None and self._gathering.node is node:
                 self._gathering = None
+            if node.scope.steering is not None:
+                node.scope.steering.point(node.title, ())
             try:
                 node.action()
             except Exception as error:
@@ -362,7 +386,7 @@ class Graph:
                 self._push(dependent)
         node.dependents = []
         if self.pending == 0:
-            self.idle = self.scope.rng is None
+            self.idle = self._is_plain
 
     def _drop(self, failed: Node) -> None:
         """Forget an op that has raised, and all that depends on it: it must not raise again."""
@@ -375,7 +399,7 @@ class Graph:
                 self.pending -= 1
                 at_hand += node.dependents
         if self.pending == 0:
-            self.idle = self.scope.rng is None
+            self.idle = self._is_plain
 
     def _poll(self) -> bool:
         """Poll every blocked wait once; return whether one completed."""
@@ -413,7 +437,8 @@ class Graph:
         # Waits name what they wait for in the language of the program; World adds words and values.
         text = "; ".join(wait.describe() for wait in waits[:3])
         more = f"; and {len(waits) - 3} waits more" if len(waits) > 3 else ""
-        world().wait_for(words, text + more)
+        with contextlib.nullcontext() if self.order is None else self.order.silence():
+            world().wait_for(words, text + more)
 
     def _give_up(self, scope: Scope) -> None:
         """Forget the nodes of a scope that failed; what they would have written stays undefined."""
@@ -427,3 +452,5 @@ class Graph:
             node.done = True
             at_hand += [dependent for dependent in node.dependents if not dependent.done]
         self.pending -= scope.open
+        if self.order is not None:
+            self.order.drained(scope)

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from emu.comm.ops import Cmp
     from emu.comm.world.array import SymmetricArray
+    from emu.comm.world.group import Group
+    from emu.comm.world.listening import Task
+    from emu.comm.world.steering import Steering
     from emu.pypto.symbolic import Shape
 
 Origin = tuple[CodeType, int]
@@ -64,18 +67,33 @@ class Scope:
         allow_mixed_add: Whether FP16 and BF16 may be added into FP32 memory.
         at_end: Functions to call once the scope is drained.
         is_kernel: Whether it is a kernel.
+        steering: What decides when an op runs; None: nothing does.
     """
 
-    __slots__ = ("allow_mixed_add", "at_end", "is_kernel", "open", "rng")
+    __slots__ = ("allow_mixed_add", "at_end", "is_kernel", "open", "rng", "steering")
 
     def __init__(
         self, rng: random.Random | None, allow_mixed_add: bool, is_kernel: bool = False
     ) -> None:
         self.is_kernel = is_kernel
+        self.steering: Steering | None = None
         self.open = 0
         self.rng = rng
         self.allow_mixed_add = allow_mixed_add
         self.at_end: list[Callable[[], None]] = []
+
+    def steer(self, group: Group) -> None:
+        """Let what steers this PE, if anything does, decide when an op runs; a scope in program order gets a drawn one."""
+        if group.steering is None or self.steering is not None:
+            return
+        self.steering = group.steering
+        if self.rng is None and group.steering.seed:
+            self.rng = drawn_order(group.steering.seed, group.members[group.my_pe])
+
+
+def drawn_order(seed: int, my_pe: int) -> random.Random:
+    """Return what draws a PE's order: of one seed, each PE has its own, as orders that agree would hide races."""
+    return random.Random(seed * 65_537 + my_pe)
 
 
 class Node:
@@ -95,6 +113,7 @@ class Node:
         piece: Number among the pieces of an op that is done piece by piece; -1: the whole op.
         pieces: Its pieces, of a whole op that is done by pieces of symmetric memory.
         family: What knows the local ops of which it is a piece.
+        task: The task of a whole op, where a check wants to know it.
     """
 
     __slots__ = (
@@ -111,6 +130,7 @@ class Node:
         "pieces",
         "scope",
         "seq",
+        "task",
         "wait",
     )
 
@@ -137,6 +157,7 @@ class Node:
         self.piece = piece
         self.pieces: Pieces | None = None
         self.family: object = None
+        self.task: Task | None = None
 
     def __lt__(self, other: Node) -> bool:
         return (self.seq, self.piece) < (other.seq, other.piece)

@@ -24,6 +24,7 @@ from emu.pypto.errors import ArgumentError, DTypeError, TileShapeError
 from emu.pypto.groups import group_of
 from emu.pypto.lifetimes import Lifetimes
 from emu.pypto.node import Node
+from emu.pypto.order import Op
 from emu.pypto.symbolic import Shape, as_ints, as_shape, check_rank
 from emu.pypto.tiles import count_tiles, vec_tile
 
@@ -48,6 +49,7 @@ class Memory:
         "dtype",
         "group",
         "last_barrier",
+        "last_barrier_op",
         "n_pes",
         "name",
         "number",
@@ -60,6 +62,7 @@ class Memory:
         if lifetimes is None:
             lifetimes = CONTEXT.lifetimes[group.name] = Lifetimes(group)
         lifetimes.collect()
+        CONTEXT.graph.watch(group)
         self.group = group
         self.number = lifetimes.created + 1
         self.alive = True
@@ -70,6 +73,7 @@ class Memory:
         self.prefix = f"pypto{self.number}."
         self.slot_sets: dict[tuple[Shape, ...], SlotSet] = {}
         self.last_barrier: Node | None = None
+        self.last_barrier_op: Op | None = None
         self._barrier: SymmetricArray | None = None
         self._data: SymmetricArray | None = None
         try:

@@ -40,6 +40,8 @@ def force(t: Rectangle) -> None:
     graph.flush()
     if not graph.idle:
         graph.force(list(nodes_of(t)))
+    if graph.order is not None:
+        graph.order.forced(t)
 
 
 def run_op(
@@ -102,6 +104,8 @@ def submit(
         attributes: What else the operation takes.
     """
     graph, op = CONTEXT.graph, (operation, inputs, outputs, attributes)
+    if graph.order is not None:
+        graph.order.local([t for t in inputs if not isinstance(t, np.generic)], outputs)
     if graph.is_lazy and not graph.pending:
         batch, number, least = graph.batch, graph.batch_number, operations.LEAST_ELEMENTS
         batch.append(op)

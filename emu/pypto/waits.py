@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from emu.comm.ops import Cmp
 from emu.pypto.hangs import Expected, explain_barrier, explain_wait, slots_of
 from emu.pypto.node import Node, Word
+from emu.pypto.order import Op
 from emu.pypto.pieces import Pieces, blocks_of
 from emu.pypto.shmem import Memory
 
@@ -23,7 +24,7 @@ class TileWait:
     Each tile latches: once its slot has matched, what happens to the slot no longer matters.
     """
 
-    __slots__ = ("_pieces", "clear", "cmp", "left", "memory", "n_tiles", "slots", "value")
+    __slots__ = ("_op", "_pieces", "clear", "cmp", "left", "memory", "n_tiles", "slots", "value")
 
     def __init__(
         self,
@@ -34,6 +35,7 @@ class TileWait:
         cmp: Cmp,
         value: int,
         clear: bool,
+        op: Op | None = None,
     ) -> None:
         self.memory = memory
         self.slots = slots
@@ -43,9 +45,13 @@ class TileWait:
         self.clear = clear
         self.left = list(range(src_pe * n_tiles, (src_pe + 1) * n_tiles))
         self._pieces: dict[int, tuple[Node, set[int]]] = {}
+        self._op = op
 
     def poll(self) -> bool:
         """Look at the slots that have not matched; return whether none is left."""
+        return self._poll() if self._op is None else self._op.doing(self._poll)()
+
+    def _poll(self) -> bool:
         test = self.memory.group.test
         self.left = [
             slot
@@ -127,14 +133,18 @@ def _holds(cmp: Cmp, seen: int, value: int) -> bool:
 class BarrierWait:
     """A wait for everyone's arrival, which is then taken off the count."""
 
-    __slots__ = ("memory", "word")
+    __slots__ = ("_op", "memory", "word")
 
-    def __init__(self, memory: Memory, word: SymmetricArray) -> None:
+    def __init__(self, memory: Memory, word: SymmetricArray, op: Op | None = None) -> None:
         self.memory = memory
         self.word = word
+        self._op = op
 
     def poll(self) -> bool:
         """Return whether all have arrived; if so, count them off."""
+        return self._poll() if self._op is None else self._op.doing(self._poll)()
+
+    def _poll(self) -> bool:
         memory = self.memory
         group, n_pes = memory.group, memory.n_pes
         if not group.test(self.word, Cmp.GE, n_pes, index=0):

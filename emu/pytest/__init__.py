@@ -25,8 +25,8 @@ _HELP = {
     "--emu": "run tests on emulated devices: triton, torch_npu, pypto and torch's cuda and npu are there",
     "--emu-devices": "number of emulated devices (default: EMU_DEVICES, or 1; on several PEs as many as there are)",
     "--emu-device-model": "GPU that cuda devices answer as, such as a100 or h100 (default: EMU_DEVICE_MODEL, or none of them)",
-    "--emu-check": "what Triton kernels check as they run: bounds, bounds:all, uninit, several with commas between "
-    "them (default: EMU_CHECK)",
+    "--emu-check": "what is checked as tests run: of Triton kernels bounds, bounds:all, uninit, race, race:all; of torch's streams their "
+    "order, streams; several with commas between them (default: EMU_CHECK)",
     "--emu-autotune": "which configuration an autotuned Triton kernel takes: first (that compiles), cached (the fastest; "
     "measured once, and kept on disk), full (measured in each process) (default: EMU_AUTOTUNE, or first)",
     "--emu-seed": "seed of every test: of Python's, NumPy's and torch's random numbers, and of PyPTO's schedule; random: a "
@@ -156,8 +156,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
     report = yield
     pes.complete(item, report, call)
     seeds.note(item, report)
-    if call.excinfo is not None:
-        addresses.note(report, call.excinfo.value, item.config.invocation_params.dir)
+    error = None if call.excinfo is None else call.excinfo.value
+    lines = addresses.in_red_zones() if is_on else []
+    addresses.note(report, error, item.config.invocation_params.dir, lines)
     if is_on:
         from emu.pytest import launches
 

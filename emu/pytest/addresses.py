@@ -1,9 +1,9 @@
-"""Which tests' kernels have used memory that they must not: a section at the end, with kernel, line and tensor."""
+"""Which tests' kernels and operators have used memory that they must not, or too early: a section at the end."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,25 @@ from emu.pytest import pes
 _TITLE = "emu: bad addresses"
 
 
-def note(report: Any, error: BaseException, here: Path) -> None:
+def in_red_zones() -> list[str]:
+    """Return what was found in the red zones around memory since this was called last, a line each."""
+    zones: Any = sys.modules.get("emu.tile.cpu.run.red_zones")
+    if zones is None:
+        return []
+    zones.report_freed()
+    lines: list[str] = zones.take_reports()
+    return lines
+
+
+def note(report: Any, error: BaseException | None, here: Path, more: Iterable[str] = ()) -> None:
     """Note in the report of a test what its kernels used, as far as the exception that ended it tells.
 
-    Paths are relative to ``here`` where they lie below it.
+    Paths are relative to ``here`` where they lie below it. ``more`` are lines that are known from elsewhere.
 
     Under pytest-xdist the report is what reaches the process that prints the summary.
     """
     found = dict.fromkeys(line for each in _errors(error, set()) for line in _lines(each, here))
+    found |= dict.fromkeys(more)
     if found:
         report.emu_addresses = list(found)
 
@@ -58,6 +69,7 @@ def _lines(error: Any, here: Path) -> Iterator[str]:
     """Yield a line for each bad use of memory that an exception reports."""
     triton: Any = sys.modules.get("emu.triton.errors")
     faults: Any = sys.modules.get("emu.tile.cpu.run.faults")
+    streams: Any = sys.modules.get("emu.accelerator.stream_errors")
     if triton is not None and isinstance(error, triton.OutOfBoundsError):
         for access in error.accesses:
             place = _place(access.file, access.line, here)
@@ -66,6 +78,13 @@ def _lines(error: Any, here: Path) -> Iterator[str]:
         read = error.read
         place = _place(read.file, read.line, here)
         yield f"unwritten memory used as {read.use} in kernel {read.kernel}{place}, {_tensor(read)}"
+    elif streams is not None and isinstance(error, streams.StreamOrderError):
+        for race in error.races:
+            first, second = (
+                f"{use.what}{_place(use.file, use.lineno, here)}"
+                for use in (race.first, race.second)
+            )
+            yield f"nothing orders {first} and {second}"
     elif faults is not None and isinstance(error, faults.ProgramFaultError):
         place = f", {error.location}" if error.location else ""
         address = "an address" if error.address is None else f"address {error.address:#x}"

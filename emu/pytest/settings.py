@@ -21,6 +21,7 @@ _DEFAULT_TIMEOUT = 60.0
 _MAX_DEVICES = 1024
 MAX_SEED = 2**32 - 1
 """The largest that NumPy takes."""
+_STREAM_CHECK = "emu.accelerator.stream_check"
 RANDOM = "random"
 """As a seed: a new one for each test and run."""
 
@@ -33,7 +34,7 @@ class Settings:
         is_on: Whether tests have emulated devices.
         devices: Number of emulated devices. None: the environment's, or 1, and on PEs as many as there are.
         device_model: GPU that CUDA devices answer as. None: what the environment says.
-        check: What Triton kernels check. None: what the environment says.
+        check: What is checked as programs run. None: what the environment says.
         autotune: Which configurations autotuned kernels take. None: what the environment says, or "first".
         timeout: Seconds without progress after which PEs are deadlocked.
         seed: Seed of every test, or "random". None: none.
@@ -151,7 +152,7 @@ class OfTest:
     """Settings of a test: its run's, and what its marks say.
 
     Attributes:
-        check: What Triton kernels check. None: what the run says.
+        check: What is checked as it runs. None: what the run says.
         link: Emulated link between its PEs.
         timeout: Seconds without progress after which its PEs are deadlocked. None: what the run says.
         poison: Whether new symmetric memory is filled with NaN, or 0xA5 in every byte.
@@ -264,6 +265,9 @@ def seed_of(item: pytest.Item) -> int | str | None:
 @contextlib.contextmanager
 def of_test(item: pytest.Item) -> Iterator[None]:
     """Let what a test's marks say hold inside the block."""
+    checked: Any = sys.modules.get(_STREAM_CHECK)
+    if checked is not None:
+        checked.forget_reports()
     check = item.stash[OF_TEST].check if OF_TEST in item.stash else None
     if check is None:
         yield
@@ -273,7 +277,30 @@ def of_test(item: pytest.Item) -> Iterator[None]:
     with knobs.runtime.scope(), _shadows_for(check), pytest.MonkeyPatch.context() as patch:
         knobs.runtime.check = check
         patch.setenv("EMU_CHECK", check)  # for processes that the test starts
+        with _streams_for(check):
+            yield
+
+
+@contextlib.contextmanager
+def _streams_for(check: str) -> Iterator[None]:
+    """Check the order of streams inside the block, if the check asks for that."""
+    import emu.accelerator
+    from emu.triton.runtime.check_modes import has_streams
+
+    checked: Any = sys.modules.get(_STREAM_CHECK)
+    if not has_streams(check) or (checked is not None and checked.is_on()):
         yield
+        return
+    if emu.accelerator.installed():  # else it begins when torch is imported
+        from emu.accelerator import stream_check
+
+        stream_check.start()
+    try:
+        yield
+    finally:
+        checked = sys.modules.get(_STREAM_CHECK)
+        if checked is not None:
+            checked.stop()
 
 
 @contextlib.contextmanager

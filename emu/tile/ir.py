@@ -416,29 +416,58 @@ class Builder:
             raise TileError(f"ptr_add needs one shape, but got {pointer.type} and {offset.type}")
         return self._one(Code.PTR_ADD, (pointer, offset), pointer.type)
 
-    def load(self, pointer: Value, mask: Value | None = None, other: Value | None = None) -> Value:
-        """Load from a pointer, or from each of a tile of pointers."""
+    def load(
+        self,
+        pointer: Value,
+        mask: Value | None = None,
+        other: Value | None = None,
+        *,
+        order: Mapping[str, Attribute] | None = None,
+    ) -> Value:
+        """Load from a pointer, or from each of a tile of pointers; ``order`` has the attributes of that name."""
         element = element_of(pointer.type)
         if not isinstance(element, Pointer):
             raise TileError(f"load needs pointers, but got {pointer.type}")
         given = [v for v in (mask, other) if v is not None]
-        return self._one(Code.LOAD, (pointer, *given), with_shape(pointer.shape, element.element))
+        type_ = with_shape(pointer.shape, element.element)
+        return self._one(Code.LOAD, (pointer, *given), type_, **(order or {}))
 
-    def store(self, pointer: Value, value: Value, mask: Value | None = None) -> None:
-        """Store; of lanes with one address, the last in row-major order wins."""
-        self.append(Code.STORE, (pointer, value) if mask is None else (pointer, value, mask))
+    def store(
+        self,
+        pointer: Value,
+        value: Value,
+        mask: Value | None = None,
+        *,
+        order: Mapping[str, Attribute] | None = None,
+    ) -> None:
+        """Store; of lanes with one address, the last in row-major order wins. ``order``: as of ``load``."""
+        operands = (pointer, value) if mask is None else (pointer, value, mask)
+        self.append(Code.STORE, operands, (), dict(order or {}))
 
     def atomic_rmw(
-        self, kind: ops.Rmw, pointer: Value, value: Value, mask: Value | None = None
+        self,
+        kind: ops.Rmw,
+        pointer: Value,
+        value: Value,
+        mask: Value | None = None,
+        *,
+        order: Mapping[str, Attribute] | None = None,
     ) -> Value:
-        """Read, modify and write each element atomically; return the old values."""
+        """Read, modify and write each element atomically; return the old values. ``order``: as of ``load``."""
         operands = (pointer, value) if mask is None else (pointer, value, mask)
-        return self._one(Code.ATOMIC_RMW, operands, value.type, kind=kind.value)
+        return self._one(Code.ATOMIC_RMW, operands, value.type, kind=kind.value, **(order or {}))
 
-    def atomic_cas(self, pointer: Value, expected: Value, new: Value) -> Value:
+    def atomic_cas(
+        self,
+        pointer: Value,
+        expected: Value,
+        new: Value,
+        *,
+        order: Mapping[str, Attribute] | None = None,
+    ) -> Value:
         """Write ``new`` where memory holds ``expected``, atomically; return the old values."""
         self._same(expected, new)
-        return self._one(Code.ATOMIC_CAS, (pointer, expected, new), new.type)
+        return self._one(Code.ATOMIC_CAS, (pointer, expected, new), new.type, **(order or {}))
 
     # ---- control
 
@@ -551,9 +580,12 @@ class Builder:
 
     # ---- order and diagnosis
 
-    def barrier(self) -> None:
-        """Order all memory operations of the program before it before those after it."""
-        self.append(Code.BARRIER)
+    def barrier(self, *, fence: bool = False) -> None:
+        """Order all memory operations of the program before it before those after it.
+
+        ``fence``: Also for other programs, which see that through relaxed atomic operations.
+        """
+        self.append(Code.BARRIER, (), (), {"fence": True} if fence else {})
 
     def join_tokens(self, *values: Value) -> Value:
         """Return a token that is available once the values are."""
@@ -578,6 +610,10 @@ class Builder:
         if shown:
             attributes["names"] = "\n".join(shown)
         self.append(Code.ASSERT, (condition, *(shown or {}).values()), (), attributes)
+
+    def observe(self, site: int, observer: Value, values: Sequence[Value] = ()) -> None:
+        """Tell an observer of ``emu.tile.observing``, whose number is an i64, the values at a site of this program."""
+        self.append(Code.OBSERVE, (observer, *values), (), {"site": site})
 
     def print_(self, prefix: str, values: Sequence[Value], hex_: bool = False) -> None:
         """Print the values of this program."""

@@ -28,9 +28,11 @@ __all__ = [
     "LEAVES",
     "MEMORY",
     "ORDERED_COMPARISONS",
+    "ORDERS",
     "PER_ELEMENT",
     "PURE",
     "READS",
+    "SCOPES",
     "SHAPES",
     "TERMINATORS",
     "UNARY",
@@ -128,6 +130,7 @@ class Code(enum.IntEnum):
     PTR_ADD = (
         500  # pointer, integer -> pointer        in elements; the integer is sign- or zero-extended
     )
+    # {order, scope} of these: what a check of races knows of the order among programs; nothing else asks for it.
     LOAD = 501  # pointer[, i1[, T]] -> T               where the mask is false: the other, by default 0
     STORE = 502  # pointer, T[, i1]
     ATOMIC_RMW = 503  # {kind} pointer, T[, i1] -> T    the old value; 0 where the mask is false
@@ -156,6 +159,7 @@ class Code(enum.IntEnum):
     AFTER = 902  # T, token -> T                        the same value, not before the token
     ASSERT = 903  # {message, names} T of i1, then what its error shows: T of any dtype, or scalars
     PRINT = 904  # {prefix, hex} values...
+    OBSERVE = 905  # {site} i64, values...           tells the observer of that number the values: see ``observing``
 
 
 class Rmw(enum.Enum):
@@ -168,6 +172,14 @@ class Rmw(enum.Enum):
     OR = "or"
     XOR = "xor"
     EXCHANGE = "xchg"
+
+
+ORDERS = ("relaxed", "acquire", "release", "acq_rel", "volatile")
+"""Values of the attribute ``order``. A LOAD or STORE that has one is atomic; ATOMIC_RMW and ATOMIC_CAS without are
+``acq_rel``. A LOAD that is ``volatile`` orders what ``relaxed`` orders: nothing."""
+
+SCOPES = ("cta", "gpu", "sys")
+"""Values of the attribute ``scope``: among which programs an operation is atomic; ``gpu`` if there is none."""
 
 
 # ---- Facts, in groups. Passes and compilers derive what they need from these.
@@ -217,11 +229,12 @@ READS = ATOMIC | {Code.LOAD}
 CONTROL = frozenset({Code.FOR, Code.WHILE, Code.IF, Code.CALL})
 TERMINATORS = frozenset({Code.YIELD, Code.RETURN})
 
-IMPURE = MEMORY | CONTROL | TERMINATORS | {Code.BARRIER, Code.ASSERT, Code.PRINT}
+IMPURE = MEMORY | CONTROL | TERMINATORS | {Code.BARRIER, Code.ASSERT, Code.PRINT, Code.OBSERVE}
 """Operations that may not be dropped, copied or moved past others freely; so are those whose regions hold any."""
 
 EFFECTS = ATOMIC | frozenset(
     {Code.STORE, Code.WHILE, Code.CALL, Code.RETURN, Code.BARRIER, Code.ASSERT, Code.PRINT}
+    | {Code.OBSERVE}
 )
 """Operations that are needed although no result of them is; a WHILE may wait for other programs."""
 

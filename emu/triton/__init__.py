@@ -17,6 +17,7 @@ from emu.triton.errors import TritonError
 from emu.triton.integers import cdiv, next_power_of_2
 from emu.triton.runtime import (
     Config,
+    GridRaceError,
     InterpreterError,
     JITFunction,
     KernelInterface,
@@ -41,6 +42,7 @@ __all__ = [
     "CompilationError",
     "Config",
     "FutureKernel",
+    "GridRaceError",
     "InterpreterError",
     "JITFunction",
     "KernelInterface",

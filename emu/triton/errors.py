@@ -115,3 +115,63 @@ class UninitialisedError(TritonError, ValueError):
 
     def __str__(self) -> str:
         return self.read.text
+
+
+@dataclass(frozen=True)
+class GridRace:
+    """Two accesses of one launch to one element, at least one of them a store, that nothing orders.
+
+    Attributes:
+        kernel: Name of the kernel.
+        kind: ``"race"`` of two programs, or ``"lanes"`` of two lanes of one program.
+        is_benign: Whether both store the same bits, so that their order may not matter.
+        verb: What the one does: ``"load"``, ``"store"`` or ``"atomic"``.
+        program: Indices x, y, z of its program.
+        lane: Indices of its lane in the tile; ``()`` of a scalar.
+        file: Path of its source; empty if unknown.
+        line: Line, from 1; 0 if unknown.
+        column: Column, from 1; 0 if unknown.
+        other_verb: What the other one does.
+        other_program: Indices of its program.
+        other_file: Path of its source; empty if unknown.
+        other_line: Line, from 1; 0 if unknown.
+        argument: Name of the argument that the address comes from; None if it was read from memory.
+        element: Index of the element, counted from the argument; None if that is not known.
+        address: Address of the element.
+        size: Its bytes.
+        text: The whole report.
+    """
+
+    kernel: str
+    kind: str
+    is_benign: bool
+    verb: str
+    program: tuple[int, int, int]
+    lane: tuple[int, ...]
+    file: str
+    line: int
+    column: int
+    other_verb: str
+    other_program: tuple[int, int, int]
+    other_file: str
+    other_line: int
+    argument: str | None
+    element: int | None
+    address: int
+    size: int
+    text: str
+
+
+class GridRaceError(TritonError, RuntimeError):
+    """Programs of a checked launch, or lanes of one of them, have raced: what memory holds depends on their order.
+
+    Attributes:
+        races: What was found, one :class:`GridRace` for each pair of places in the source; those that are benign last.
+    """
+
+    def __init__(self, races: tuple[GridRace, ...]) -> None:
+        super().__init__(races)
+        self.races = races
+
+    def __str__(self) -> str:
+        return "\n\n".join(race.text for race in self.races)

@@ -475,8 +475,8 @@ class runtime_knobs(base_knobs):
     Attributes:
         interpret: Run kernels interpreted. Default: ``TRITON_INTERPRET``.
         debug: Check ``device_assert`` in every kernel. Default: ``TRITON_DEBUG``.
-        check: What kernels check as they run: None, ``"bounds"``, ``"bounds:all"``, ``"uninit"``, or two of them. Default:
-            ``EMU_CHECK`` when emu.triton is imported.
+        check: What kernels check as they run: None, ``"bounds"``, ``"bounds:all"``, ``"uninit"``, ``"race"``,
+            ``"race:all"``, ``"streams"``, or several with commas between them. Default: ``EMU_CHECK`` when emu.triton is imported.
         override_arch: Kept. Default: ``TRITON_OVERRIDE_ARCH``.
         launch_enter_hook: Called before every launch, with :class:`~emu.triton.runtime.compiled.LaunchMetadata`.
         launch_exit_hook: Called after every launch, the last added first.

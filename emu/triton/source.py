@@ -11,9 +11,11 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from emu.triton.formats import FORMATS
+
+F = TypeVar("F", bound=Callable[..., object])
 
 _DEF = re.compile(r"^[ \t]*def\s+\w+\s*[\[(]")
 _EMPTY = inspect.Parameter.empty
@@ -149,6 +151,8 @@ class JITCallable:
         used_global_vals: After the first look at :attr:`cache_key`: by name and identity of the
             namespace, the value of each global that the function, or one that it calls, depends on,
             and that namespace.
+        asks_num_warps: Likewise, whether it, or a function that it calls, names one that returns the launch's
+            ``num_warps``: only then is that number part of the kernel.
     """
 
     def __init__(
@@ -192,6 +196,7 @@ class JITCallable:
             for n, p in enumerate(self.signature.parameters.values())
         ]
         self.used_global_vals: dict[tuple[str, int], tuple[object, Mapping[str, object]]] = {}
+        self.asks_num_warps = False
         self._src: str | None = None
         self._tree: ast.Module | None = None
         self._key: str | None = None
@@ -319,6 +324,7 @@ class JITCallable:
 
     def _digest(self) -> str:
         self.used_global_vals = {}
+        self.asks_num_warps = False
         digest = hashlib.sha256(self.src.encode())
         digest.update(f"{self.file_name}:{self.def_file_line_number}".encode())
         nonlocals = _Cells(self)
@@ -329,12 +335,12 @@ class JITCallable:
             value = _follow(space[name], chain)
             if isinstance(value, JITCallable):
                 digest.update(f"{name}{chain}{value.cache_key}{value.noinline}".encode())
-                self._use_globals_of(value)
+                self._depend_on(value)
             elif isinstance(value, type) and hasattr(value, "__triton_aggregate__"):
                 for member in _members(value):
                     if isinstance(member, JITCallable):
                         digest.update(f"{name}{chain}.{member.cache_key}".encode())
-                        self._use_globals_of(member)
+                        self._depend_on(member)
                     else:
                         digest.update(f"{name}{chain}.{member}".encode())
             elif (text := _text(value)) is not None:
@@ -342,18 +348,20 @@ class JITCallable:
                 if not chain and value is not None:
                     self.used_global_vals[name, id(space)] = (value, space)
             else:
+                self.asks_num_warps |= _is_marked(value)
                 self._check_reference(".".join((name, *chain)), value)
         return digest.hexdigest()
 
     def _check_reference(self, name: str, value: object) -> None:
         """Check what is part of no key. A kernel may use it; whether it can, the compiler says."""
 
-    def _use_globals_of(self, called: JITCallable) -> None:
-        """Add the globals that became part of a function that this one calls.
+    def _depend_on(self, called: JITCallable) -> None:
+        """Add what became part of a function that this one calls: globals, and whether it asks for ``num_warps``.
 
         Raises:
             RuntimeError: One of them has another value here.
         """
+        self.asks_num_warps |= called.asks_num_warps
         for key, (value, space) in called.used_global_vals.items():
             found = space.get(key[0])
             if plain_value(found) != plain_value(value):
@@ -441,6 +449,16 @@ def must_use_result(fn: Any, hint: str | bool = True) -> Any:
     except (AttributeError, TypeError):
         raise TypeError(f"fn must be a function, or a text, but got {type(fn).__name__}") from None
     return fn
+
+
+def asking_num_warps(function: F) -> F:
+    """Mark a function of the language that returns the launch's ``num_warps``: see :class:`JITCallable`."""
+    vars(function)["asks_num_warps"] = True
+    return function
+
+
+def _is_marked(value: object) -> bool:
+    return isinstance(value, FunctionType) and "asks_num_warps" in vars(value)
 
 
 class BoundMethod:

@@ -15,9 +15,9 @@ ITEMS, WIDTH, BUFFERS = 20, 256, 2
 world = emu.world()
 me, last = world.my_pe, world.n_pes - 1
 
-inbox = world.alloc((BUFFERS, WIDTH), np.float32)
-arrived = world.alloc((1,), np.int64)
-taken = world.alloc((1,), np.int64)
+inbox = world.alloc((BUFFERS, WIDTH), np.float32, name="inbox")
+arrived = world.alloc((1,), np.int64, name="arrived")
+taken = world.alloc((1,), np.int64, name="taken")
 
 for item in range(ITEMS):
     slot = item % BUFFERS
@@ -32,6 +32,7 @@ for item in range(ITEMS):
         assert np.all(data == item + world.n_pes), f"item {item} came out as {data[0, 0]}"
     else:
         world.wait_until(taken, emu.Cmp.GE, item + 1 - BUFFERS)  # the buffer is free again
+        world.fence()  # items arrive in order: else the count could rise by a later one first
         world.put_signal(
             inbox, data, me + 1, arrived, 1, offsets=(slot, 0), sig_op=emu.AtomicOp.ADD
         )

@@ -151,13 +151,46 @@ def interpreter_prints_elements() -> bool:
 
 
 def check() -> str | None:
-    """Return ``EMU_CHECK``, what Triton kernels check as they run; None if it is unset or empty."""
+    """Return ``EMU_CHECK``, what is checked as programs run; None if it is unset or empty."""
     return os.environ.get("EMU_CHECK") or None
+
+
+def checks_streams() -> bool:
+    """Return whether ``EMU_CHECK`` names ``streams``: work on streams that nothing orders is an error."""
+    text = check()
+    return text is not None and "streams" in [name.strip() for name in text.split(",")]
 
 
 def autotune() -> str | None:
     """Return ``EMU_AUTOTUNE``, which configurations autotuned kernels take; None if it is unset or empty."""
     return os.environ.get("EMU_AUTOTUNE") or None
+
+
+def memory_model() -> str | None:
+    """Return ``EMU_MEMORY_MODEL``, what programs may count on; None if it is unset or empty."""
+    return os.environ.get("EMU_MEMORY_MODEL") or None
+
+
+def program_order() -> int:
+    """Return ``EMU_PROGRAM_ORDER``, the seed of the order in which programs of a grid run; 0 if it is unset or empty.
+
+    Raises:
+        ValueError: It is no whole number.
+    """
+    text = os.environ.get("EMU_PROGRAM_ORDER") or "0"
+    if not text.isdecimal():
+        raise ValueError(f"EMU_PROGRAM_ORDER must be a whole number, but got {text!r}")
+    return int(text)
+
+
+def fault() -> str | None:
+    """Return ``EMU_FAULT``, what goes wrong in this process's launches on purpose; None if it is unset or empty."""
+    return os.environ.get("EMU_FAULT") or None
+
+
+def of_pes() -> dict[str, str]:
+    """Return the environment that PEs get: this process's, without the faults of its launches."""
+    return {name: value for name, value in os.environ.items() if name != "EMU_FAULT"}
 
 
 def poison() -> bool:

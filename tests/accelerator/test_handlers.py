@@ -142,3 +142,16 @@ def gradients_in_python_functions():
 
 def test_gradients_that_autograd_made_say_where_they_are() -> None:
     check_on_devices(gradients_in_python_functions)
+
+
+def modules_by_keyword():
+    for options in ({}, {"dtype": torch.float32}, {"dtype": torch.float16}):
+        for device in ("cuda", torch.device("cuda", 1), "npu", "cpu"):
+            layer = nn.Linear(2, 3).to(device=device, **options)
+            expected = torch.empty(0, device=device)
+            assert layer.weight.device == layer.bias.device == expected.device
+            assert layer.weight.dtype == options.get("dtype", torch.float32)
+
+
+def test_modules_move_by_keyword() -> None:
+    check_on_devices(modules_by_keyword)

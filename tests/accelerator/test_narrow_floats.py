@@ -1,4 +1,4 @@
-"""Layer norm of 16-bit inputs, backward; softmax, forward."""
+"""Layer norm of 16-bit inputs, backward; softmax and NLL loss, forward."""
 
 from __future__ import annotations
 
@@ -61,3 +61,33 @@ def softmaxes():
 
 def test_softmax_of_16_bits_is_rounded_once() -> None:
     check_on_devices(softmaxes)
+
+
+def losses():
+    torch.manual_seed(0)
+    functional = torch.nn.functional
+    for device in ("cuda", "cpu"):
+        for dtype in (torch.float16, torch.bfloat16):
+            for shape in ((4096, 50), (16, 50, 32, 8)):
+                x = (torch.randn(*shape) * 3 - 8).to(device, dtype).requires_grad_()
+                target = torch.randint(50, (shape[0], *shape[2:]), device=device)
+                target.view(-1)[::2] = -100
+                weight = torch.rand(50).to(device, dtype)
+                for options in ({}, {"weight": weight}, {"reduction": "none"}):
+                    got = functional.nll_loss(x, target, **options)
+                    assert (got.dtype, got.device) == (dtype, x.device)
+                    wide = {n: v.double() if n == "weight" else v for n, v in options.items()}
+                    exact = functional.nll_loss(x.double(), target, **wide)
+                    torch.testing.assert_close(got.double(), exact, rtol=2.0**-8, atol=0)
+                functional.nll_loss(x, target).backward()
+                assert x.grad.dtype == dtype
+                torch.testing.assert_close(
+                    x.grad.double().sum(),
+                    torch.tensor(-1.0, device=device).double(),
+                    rtol=0.01,
+                    atol=0,
+                )
+
+
+def test_losses_of_16_bits_are_added_in_fp32() -> None:
+    check_on_devices(losses)

@@ -172,6 +172,7 @@ def test_a_kernel_that_stores_behind_its_tensor(tmp_path):
     assert "--check bounds" in text
 
 
+@pytest.mark.slow
 def test_a_kernel_of_several_threads(tmp_path):
     program = (
         "x = torch.zeros(1 << 20, device='cuda')\nfill[(8193,)](x, BLOCK=128, num_threads=2)\n"
@@ -181,6 +182,7 @@ def test_a_kernel_of_several_threads(tmp_path):
     assert "512 bytes from 0 bytes behind its end" in text
 
 
+@pytest.mark.slow
 def test_a_view_is_reported_at_the_end_and_when_it_is_freed(tmp_path):
     program = """
     def main():

@@ -30,8 +30,10 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["language_model", "image_classifier"])
-def test_a_script_for_several_gpus_runs_as_it_is(name: str, tmp_path: Path) -> None:
-    done = run("-n", 2, "--no-prefix", SCRIPTS / f"{name}.py", tmp_path / "checkpoint.pt")
+@pytest.mark.parametrize("check", [(), ("--check", "streams")], ids=["as it is", "streams"])
+def test_a_script_for_several_gpus_runs(name: str, check: tuple[str, ...], tmp_path: Path) -> None:
+    script = SCRIPTS / f"{name}.py"
+    done = run("-n", 2, "--no-prefix", *check, script, tmp_path / "checkpoint.pt")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["done"] * 2
 
@@ -77,6 +79,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_the_store_needs_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "script.py"
     script.write_text(USES_THE_STORE)

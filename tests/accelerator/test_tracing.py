@@ -61,5 +61,6 @@ def test_traced_functions_keep_their_devices() -> None:
     check_on_devices(traced_functions)
 
 
+@pytest.mark.slow
 def test_exported_programs_keep_their_devices() -> None:
     check_on_devices(exported_programs)

@@ -85,6 +85,7 @@ def test_a_missing_peer_leaves_null_and_says_so(tmp_path, how):
     assert reason in printed
 
 
+@pytest.mark.slow
 def test_a_peer_that_fails_leaves_null_and_its_reason(tmp_path, monkeypatch):
     # A module of that name which cannot be imported, found before the installed one by every process.
     (tmp_path / "mpi4py.py").write_text("raise RuntimeError('no fabric here')")

@@ -148,9 +148,9 @@ def test_an_early_exit_is_a_death() -> None:
 @pytest.mark.parametrize("round_", ROUND_NUMBERS)
 def test_a_hang_is_reported(round_: int) -> None:
     with pytest.raises(ExceptionGroup) as caught:
-        emu.launch(hang, 3, timeout=0.5)
+        emu.launch(hang, 3, timeout=60)
     report = str(caught.value)
-    assert "no progress for 0.5 s" in report
+    assert report.startswith("deadlock: nobody can release PEs 0, 1 and 2 any more\n")
     assert (
         "PE 0 waits in barrier of group 'world': 1 of 3 have arrived, missing PEs [1, 2]" in report
     )
@@ -180,11 +180,13 @@ def test_a_lock_of_a_dead_pe_is_recovered_and_told() -> None:
 
 
 SCRIPT = """
-import sys, numpy as np, emu
+import sys, time, numpy as np, emu
 
 def wait():
     print("up", flush=True)
     w = emu.world()
+    if w.my_pe == 0:  # it might signal some day: the others' wait is no deadlock
+        time.sleep(600)
     w.wait_until(w.alloc(1, np.int32), emu.Cmp.EQ, 1)
 
 if __name__ == "__main__":

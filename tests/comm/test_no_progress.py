@@ -447,6 +447,6 @@ def test_the_command_line_says_which_thread_holds_the_run(tmp_path: Path) -> Non
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         check=False,
     )
-    assert done.returncode == 1
+    assert done.returncode == 3
     told = "PE 1 has returned, but waits for its thread 'keeper'"
     assert done.stderr.count(told) == 2, done.stderr  # while it waits, and in the report

@@ -42,6 +42,7 @@ class Core:
         self.foreign = other.alloc((4, 6), np.float32, name="foreign")
         self.x = self.world.alloc((4, 6), np.float32, name="x", key="x")
         self.words = self.world.alloc(4, np.int64, name="words")
+        self.locks = self.world.alloc(4, np.int64, name="locks")
         self.unsigned = self.world.alloc((2, 2), np.uint32, name="unsigned")
         self.mine = self.alone.alloc((4, 6), np.float32, name="mine")
         self.freed = self.alone.alloc(3, np.int64, name="freed")
@@ -96,7 +97,10 @@ class Core:
 
     def targets(self) -> Iterator[Target]:
         yield from self.memory_targets()
+        yield from self.scope_targets()
         yield from self.word_targets()
+        yield from self.nonblocking_targets()
+        yield from self.lock_targets()
         yield from self.collective_targets(self.world)
         yield from self.collective_targets(self.alone)
         yield from self.group_targets()
@@ -166,6 +170,11 @@ class Core:
         )
         yield self.target("find_allocs", lambda: {"prefix": "x"})
 
+    def scope_targets(self) -> Iterator[Target]:
+        for name in ("reading", "writing"):
+            yield self.target(name, lambda: {"array": self.x, "pe": 2})
+            yield self.target(name, lambda: {"array": self.mine, "pe": None})
+
     def word_targets(self) -> Iterator[Target]:
         yield self.target(
             "fetch_add", lambda: {"target": self.words, "value": 1, "pe": 0, "index": 1}
@@ -211,6 +220,64 @@ class Core:
             },
             also={"words": ("signal", "index", "cmp", "value", "needed")},
         )
+
+    def nonblocking_targets(self) -> Iterator[Target]:
+        tile = np.ones((2, 3), np.float32)
+        yield self.target(
+            "put_nbi", lambda: {"dst": self.x, "src": tile, "pe": 0, "offsets": (1, 2), "op": ADD}
+        )
+        yield self.target(
+            "get_nbi",
+            lambda: {
+                "src": self.x,
+                "pe": 2,
+                "out": tile.copy(),
+                "offsets": (1, 2),
+                "shape": (2, 3),
+            },
+            also={"shape": ("out",)},
+        )
+        yield self.target(
+            "put_signal_nbi",
+            lambda: {
+                "dst": self.x, "src": tile, "pe": 2, "signal": self.words, "value": 3, "index": 1,
+                "offsets": (0, 0), "op": SET, "sig_op": ADD,
+            },
+        )  # fmt: skip
+        for name, values in (
+            ("fetch_add_nbi", {"value": 1}),
+            ("swap_nbi", {"value": 1}),
+            ("compare_swap_nbi", {"expected": 1, "value": 1}),
+            ("fetch_nbi", {}),
+        ):
+            yield self.target(
+                name,
+                lambda values=values: {
+                    "out": np.zeros(4, np.int64), "target": self.words, **values, "pe": 0, "index": 1, "out_index": 2
+                },
+                also={"target": ("out",)},
+            )  # fmt: skip
+
+    def lock_targets(self) -> Iterator[Target]:
+        for name in ("set_lock", "test_lock", "clear_lock"):
+            yield self.target(
+                name, lambda: {"lock": self.locks, "index": 2}, call=self.unlocks(name)
+            )
+
+    def unlocks(self, name: str) -> Callable[..., None]:
+        """Have a lock that was taken given back, and taken before it is given back."""
+
+        def call(**named: Any) -> None:
+            if name == "clear_lock":
+                self.world.test_lock(**named)
+            try:
+                taken = getattr(self.world, name)(**named)
+            except StoppedError:
+                return
+            if name == "set_lock" or taken:
+                self.world.clear_lock(**named)
+
+        return functools.wraps(getattr(self.world, name))(call)
 
     def collective_targets(self, group: Group) -> Iterator[Target]:
         n = group.n_pes

@@ -137,11 +137,11 @@ def test_the_make_targets_that_the_documents_name_exist():
         name
         for page in PAGES
         for text in [*blocks(page, "console"), *re.findall(r"`(make [^`]*)`", page.read_text())]
-        for name in re.findall(r"\bmake (\w+)", text)
+        for name in re.findall(r"\bmake (\w[\w-]*)", text)
     }
     makefile = (ROOT / "Makefile").read_text()
     assert {"demo", "test"} <= named
-    assert named <= set(re.findall(r"^(\w+):", makefile, re.MULTILINE))
+    assert named <= set(re.findall(r"^([\w-]+):", makefile, re.MULTILINE))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -44,11 +44,11 @@ def test_poison_fills_new_symmetric_memory(command):
 
 
 def test_an_unknown_check_is_refused(command):
-    done = command("run", "--check", "race", command.script("print(1)\n"))
+    done = command("run", "--check", "rice", command.script("print(1)\n"))
     assert done.returncode == 2
     assert "argument --check" in done.stderr
-    assert "must be one of ('bounds', 'bounds:all', 'uninit')" in done.stderr
-    assert "but got 'race'" in done.stderr
+    assert "must be made of race, deadlock, bounds, uninit, streams, leak" in done.stderr
+    assert "but got 'rice'; did you mean 'race'?" in done.stderr
 
 
 def test_the_script_is_main_with_its_own_arguments_and_folder(command):
@@ -175,6 +175,68 @@ def test_a_killed_pe_gives_128_plus_the_signal(command):
     assert "PE 1" in done.stderr
 
 
+RING = """import numpy as np, emu
+w = emu.world()
+x = w.alloc(1, np.int64, name='x')
+w.signal_op(x, 1, 1 - w.my_pe)
+w.wait_until(x, emu.Cmp.EQ, 1)
+w.barrier()
+print('well')
+"""
+
+
+def test_faults_happen_in_a_script(command):
+    script = command.script(RING)
+    done = command("run", "-n", 2, "--fault", "kill:pe=1,at=barrier:1", script)
+    assert done.returncode == 128 + signal.SIGKILL
+    assert "the fault kill:pe=1,at=barrier:1 was to do that" in done.stderr
+    said = "killed before barrier (fault kill:pe=1,at=barrier:1)"
+    assert f"[1] PE 1, operation 4 at {script}:6: {said}" in done.stderr
+    done = command("run", "-n", 2, "--fault", "slow:pe=0,x2", "--fault", "slow:pe=1,ms=1", script)
+    assert done.returncode == 0
+    assert "slow from alloc on (fault slow:pe=0,x2)" in done.stderr
+    assert "slow from alloc on (fault slow:pe=1,ms=1)" in done.stderr
+
+
+def test_faults_come_from_the_environment_unless_they_are_given(command):
+    script = command.script(RING)
+    command.environment["EMU_FAULT"] = "drop-signal:from=0,to=1,nth=1;slow:pe=1,ms=1"
+    done = command("run", "-n", 2, script)
+    assert done.returncode == 3
+    assert "signal 1 to PE 1 lost (fault drop-signal:from=0,to=1,nth=1)" in done.stderr
+    assert "PE 1 waits in wait_until for x[0] EQ 1 (there: 0, last writer: nobody)" in done.stderr
+    done = command("run", "-n", 2, "--fault", "slow:pe=0,ms=1", script)
+    assert done.returncode == 0
+    assert "lost" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("faults", "said"),
+    [
+        (["kil:pe=0,at=op:1"], "--fault: fault 'kil:pe=0,at=op:1': its kind must be one of kill,"),
+        (["kill:pe=2,at=op:1"], "fault 'kill:pe=2,at=op:1': pe must be a PE in [0, 2), one of the"),
+        (["slow:pe=0,x2", "slow:pe=0,ms=1"], "it must not contradict another one, but there is"),
+    ],
+)
+def test_wrong_faults_are_told_before_anything_starts(command, faults, said):
+    options = [word for fault in faults for word in ("--fault", fault)]
+    done = command("run", "-n", 2, *options, command.script("print('started')"))
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "started" not in done.stdout
+
+
+def test_pytest_in_this_process_hands_faults_on(command):
+    test = command.folder / "test_it.py"
+    test.write_text(
+        "import emu\n\ndef number():\n    emu.world().barrier()\n    return emu.world().my_pe\n\n"
+        "def test_it():\n    assert emu.launch(number, 2) == [0, 1]\n"
+    )
+    done = command("run", "-n", 1, "--fault", "kill:pe=1,at=barrier:1", "pytest", test)
+    assert done.returncode == 1
+    assert "the fault kill:pe=1,at=barrier:1 was to do that" in done.stdout
+
+
 def test_a_deadlock_is_reported_after_the_time_out(command):
     script = command.script(
         "import numpy as np, emu\nw = emu.world()\n"
@@ -182,7 +244,7 @@ def test_a_deadlock_is_reported_after_the_time_out(command):
         "w.wait_until(flag, emu.Cmp.EQ, 1 + w.my_pe)\n"
     )
     done = command("run", "-n", 2, "--timeout", 1, script)
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert "DeadlockError" in done.stderr
     assert "flag" in done.stderr
 

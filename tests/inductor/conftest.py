@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,3 +61,29 @@ def count_launches() -> Callable[[], int]:
 
     count()
     return count
+
+
+@pytest.fixture
+def run_alone(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """A function that runs a program in a process of its own, without what others have compiled."""
+
+    def run(
+        text: str, *command: str, workers: int = 1, timeout: int = 110
+    ) -> subprocess.CompletedProcess[str]:
+        program = tmp_path / "program.py"
+        program.write_text(textwrap.dedent(text))
+        environment = {
+            **os.environ,
+            "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"),
+            "TORCHINDUCTOR_COMPILE_THREADS": str(workers),
+        }
+        return subprocess.run(
+            [sys.executable, *command, str(program)],
+            env=environment,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+
+    return run

@@ -23,6 +23,7 @@ def compare(torch: Any, function: Callable[..., Any]) -> list[Any]:
     return [result.dtype for result in found]
 
 
+@pytest.mark.slow
 def test_a_region_widens_what_a_device_computes_in_fp32(devices: Any) -> None:
     torch = devices
 

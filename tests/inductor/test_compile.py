@@ -138,6 +138,7 @@ def test_addresses_are_checked_where_the_knob_says_so(inductor: Any) -> None:
             function(x, at)
 
 
+@pytest.mark.slow
 def test_flexible_attention_takes_the_triton_template(
     inductor: Any, count_launches: Callable[[], int]
 ) -> None:
@@ -162,6 +163,34 @@ def test_modes(inductor: Any, mode: str) -> None:
     a, b = torch.randn(64, 96), torch.randn(96, 32)
     function = torch.compile(lambda a, b: (a @ b).relu() + 1, mode=mode)
     torch.testing.assert_close(function(a, b), (a @ b).relu() + 1, rtol=1e-4, atol=1e-4)
+
+
+FROZEN = """
+    import shutil, subprocess, torch
+    import emu.inductor
+    emu.inductor.install()
+    from torch._inductor import config
+
+    def refuse(command, *args, **kwargs):
+        raise AssertionError(f"called {command}")
+
+    subprocess.check_output = subprocess.run = subprocess.Popen = refuse
+    layer = torch.nn.Linear(96, 64).eval()
+    x = torch.randn(32, 96)
+    with torch.no_grad(), config.patch(freezing=True):
+        found = torch.compile(layer, mode="max-autotune-no-cudagraphs")(x)
+        torch.testing.assert_close(found, layer(x), rtol=1e-4, atol=1e-4)
+    print("done")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_max_autotune_of_constant_weights_asks_for_no_compiler(
+    run_alone: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    found = run_alone(FROZEN, timeout=300)
+    assert found.stdout.endswith("done\n"), found.stderr
 
 
 PROGRAM = """

@@ -118,6 +118,23 @@ def test_a_graph_break_leaves_devices_as_they_are(devices: Any) -> None:
     compare(torch, function, torch.randn(8, 16, device="cuda"), fullgraph=False)
 
 
+def test_a_graph_without_tensors(devices: Any) -> None:
+    """As Dynamo makes it of what stands before a graph break inside of ``no_grad``."""
+    torch = devices
+    from torch._inductor import compile_fx
+    from torch._inductor.fx_passes import joint_graph
+
+    graph = torch.fx.Graph()
+    graph.call_function(torch._C._set_grad_enabled, (True,))
+    graph.output(())
+    joint_graph.lazy_init.cache_clear()  # Inductor makes its patterns once, of tensors on the graph's device
+    dynamo_hides_the_mode = torch._C.DisableTorchFunction()
+    with torch._inductor.config.patch(force_disable_caches=True), dynamo_hides_the_mode:
+        compiled = compile_fx.compile_fx(torch.fx.GraphModule(torch.nn.Module(), graph), [])
+    assert not compiled()
+
+
+@pytest.mark.slow
 def test_training_and_optimizers(devices: Any) -> None:
     torch = devices
     torch._dynamo.reset()

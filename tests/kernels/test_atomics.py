@@ -410,6 +410,7 @@ print(sum(count.stats.cache_hits.values()))
 """
 
 
+@pytest.mark.slow
 def test_processes_that_run_a_users_own_cached_function(tmp_path: Path) -> None:
     """The first compiles it; three more load it, and count into the same memory at once."""
     program = tmp_path / "program.py"

@@ -496,6 +496,7 @@ def is_killed_in_the_middle():
         hccl.Wait(handle)
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_killed_is_reported():
     with pytest.raises(ExceptionGroup) as caught:
         emu.launch(is_killed_in_the_middle, 2)

@@ -18,7 +18,7 @@ from fuzzing import Fuzzer, Target
 import emu
 from emu import mc2
 from emu.comm.errors import CommError
-from emu.comm.server import area
+from emu.comm.server import words
 from emu.comm.tiling import HcclCommand, HcclReduceOp, Mc2MsgV1, Version, make_mc2msg
 from emu.comm.world.current import set_world
 from emu.mc2 import HardwareLimits, Hccl, TileSplit
@@ -75,7 +75,7 @@ class Surface:
             server.in_use,
             server.prepared_turns,
             server._posted,
-            server._areas.mine[area.POSTED : area.DECODED].tobytes(),
+            server._areas.mine[words.POSTED : words.DECODED].tobytes(),
             server.launch_area.tobytes(),
         )
         handles = self.hccl and [(t.committed, t.waited) for t in self.hccl._tasks]

@@ -47,6 +47,7 @@ def run_over_link() -> tuple[int, int]:
     return begin, time.monotonic_ns()
 
 
+@pytest.mark.slow
 def test_stores_over_an_emulated_link_take_their_time():
     times = emu.launch(run_over_link, 2, link=emu.Link(bandwidth=1e4, latency=1e-3))
     # 128 bytes, one latency for the data and one for the signal

@@ -7,6 +7,7 @@ import pytest
 
 import emu
 import emu.pypto as p
+from emu.check.deadlock import Kind, deadlock_of
 from emu.comm.errors import DeadlockError
 
 pytestmark = pytest.mark.slow
@@ -362,3 +363,24 @@ def test_an_op_that_fails_later_is_named_with_its_place():
         gather_beyond(np.full((2, 2), 9, np.int32))
     line = gather_beyond._function.__code__.co_firstlineno + 2
     assert f"test_hangs.py:{line}) of this PE" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("program", "n_pes", "kind"),
+    [
+        (other_tiles, 2, Kind.OTHER_TILES),
+        (neighbouring_slot, 3, Kind.OTHER_INDEX),
+        (neighbouring_word, 2, Kind.OTHER_INDEX),
+        (overtaken, 3, Kind.OVERTAKEN),
+        (set_instead_of_add, 3, Kind.SET_NOT_ADD),
+        (one_add_missing, 3, Kind.TOO_FEW),
+        (other_value, 2, Kind.OTHER_VALUE),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_is_explained_is_the_named_cause(program, n_pes, kind):
+    with pytest.raises(ExceptionGroup) as caught:
+        emu.launch(program, n_pes, timeout=60)
+    found = deadlock_of(caught.value)
+    assert found.is_proved
+    assert found.causes[0].kind is kind

@@ -39,10 +39,12 @@ def views_of_views() -> None:
     data = d.create_shmem_tensor("tp", 2, p.DT_INT32, [2, 4, 6])
     p.set_vec_tile_shapes(1, 2, 2)
     values = np.arange(48, dtype=np.int32).reshape(2, 4, 6)
-    d.shmem_put(p.from_numpy(values), [0, 0, 0], data, me)
+    stored = d.shmem_put(p.from_numpy(values), [0, 0, 0], data, me)
     inner = d.shmem_view(d.shmem_view(data, [2, 3, 4], [0, 1, 2]), [1, 2, 2], [1, 1, 1])
-    np.testing.assert_array_equal(d.shmem_get(inner, me).numpy(), values[1:2, 2:4, 3:5])
-    d.shmem_put(p.full([1, 1, 1], -1, p.DT_INT32), [0, 1, 0], inner, me)
+    seen = d.shmem_get(inner, me, pred=[stored])
+    np.testing.assert_array_equal(seen.numpy(), values[1:2, 2:4, 3:5])
+    d.shmem_put(p.full([1, 1, 1], -1, p.DT_INT32), [0, 1, 0], inner, me, pred=[seen])
+    p.synchronize()
     assert data.memory.data.local[1, 3, 3] == -1
     with pytest.raises(p.ArgumentError, match="offsets"):
         d.shmem_put(p.full([1, 1, 2], -1, p.DT_INT32), [0, 1, 1], inner, me)

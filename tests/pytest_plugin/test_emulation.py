@@ -56,6 +56,50 @@ def test_it_is_off_unless_asked_for(pytest_in) -> None:
     assert "emu:" not in result.stdout.str()
 
 
+STREAMS = """
+import pytest, torch
+
+def too_early():
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        x = torch.ones(4, device="cuda")
+    return x + 1
+
+%s
+def test_first():
+    too_early()
+
+def test_again():
+    too_early()
+
+%s
+@pytest.mark.pes(2)
+def test_on_pes(world):
+    too_early()
+"""
+
+
+@needs_torch
+@pytest.mark.parametrize("how", ["option", "mark"])
+def test_missing_orders_of_streams_fail_each_test_that_is_checked(how, pytest_in) -> None:
+    mark, options = ("", ["--emu-check", "streams"])
+    if how == "mark":
+        mark, options = '@pytest.mark.emu(check="streams")', []
+    result = pytest_in(STREAMS % (mark, mark), "--emu", *options)
+    checked = {"option": 3, "mark": 2}[how]
+    result.assert_outcomes(failed=checked, passed=3 - checked)
+    name = "test_missing_orders_of_streams_fail_each_test_that_is_checked.py"
+    result.stdout.fnmatch_lines(
+        [
+            "*StreamOrderError: *",
+            "*= emu: bad addresses =*",
+            f"{name}::test_first",
+            f"  nothing orders ones, {name}:7 and add, {name}:8",
+        ]
+    )
+
+
 @needs_torch
 @pytest.mark.parametrize("how", thorough(["option", "plugin", "ini", "xdist", "no cache"], "xdist"))
 def test_kernels_run_on_emulated_devices(how: str, pytest_in, pytester: pytest.Pytester) -> None:
@@ -135,6 +179,34 @@ def test_of_unwritten_memory_that_nobody_checks():
     )
 
 
+@pytest.mark.slow
+@needs_torch
+def test_what_was_written_outside_of_memory_without_a_check_is_listed(pytest_in) -> None:
+    result = pytest_in(
+        DOUBLE
+        + """
+def test_right():
+    run(16, 16)
+
+def test_behind_the_end():
+    x = torch.zeros(16, device="cuda")
+    double[(1,)](torch.zeros(32, device="cuda"), x, 32)
+    assert x.sum() == 0
+""",
+        "--emu",
+    )
+    result.assert_outcomes(passed=2)
+    name = "test_what_was_written_outside_of_memory_without_a_check_is_listed.py"
+    result.stdout.fnmatch_lines(
+        [
+            f"{name}::test_behind_the_end",
+            "  kernel double (*) wrote outside the memory of * 64 bytes from 0 bytes behind its end hold *",
+        ],
+        consecutive=True,
+    )
+
+
+@pytest.mark.slow
 @needs_torch
 def test_the_option_checks_all_tests(pytest_in) -> None:
     text = DOUBLE + "\ndef test_outside():\n    run(16, 32)\n"
@@ -145,7 +217,7 @@ def test_the_option_checks_all_tests(pytest_in) -> None:
     ("arguments", "variable", "mode"),
     [
         ([], None, "first"),
-        ([], "cached", "cached"),
+        pytest.param([], "cached", "cached", marks=pytest.mark.slow),
         (["--emu-autotune", "full"], "cached", "full"),
     ],
 )
@@ -164,7 +236,7 @@ def test_mode():
 
 
 @needs_torch
-@pytest.mark.parametrize("how", ["option", "ini"])
+@pytest.mark.parametrize("how", thorough(["option", "ini"], "ini"))
 def test_devices_answer_as_the_model_that_is_asked_for(
     how: str, pytest_in, pytester: pytest.Pytester, monkeypatch
 ) -> None:
@@ -193,7 +265,7 @@ def test_name():
         ),
         (["--emu-devices", "1025"], "--emu-devices: must be at most 1024, but got '1025'"),
         (["--emu-devices", "1" * 5000], "--emu-devices: must be at most 1024, but got '111*"),
-        (["--emu-check", "bond"], "--emu-check: check * must be one of * but got 'bond'*"),
+        (["--emu-check", "bond"], "--emu-check: check must be made of * but got 'bond'*"),
         (
             ["--emu-timeout", "-1"],
             "--emu-timeout: must be a positive number of seconds, but got '-1'",

@@ -99,7 +99,11 @@ def run(project: Path, *command: str, said: str = "") -> subprocess.CompletedPro
     )
 
 
-@pytest.mark.parametrize("command", [BY_PLUGIN, BY_COMMAND], ids=["plugin", "command"])
+@pytest.mark.parametrize(
+    "command",
+    [BY_PLUGIN, pytest.param(BY_COMMAND, marks=pytest.mark.slow)],
+    ids=["plugin", "command"],
+)
 def test_results_reports_and_coverage(command: tuple[str, ...], project: Path) -> None:
     report = project / "report.xml"
     arguments = (f"--junit-xml={report}", "--cov=softlib", "--cov-report=term-missing", "-rs")

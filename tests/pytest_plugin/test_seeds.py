@@ -98,6 +98,7 @@ def test_a_failing_seed_is_used_again_until_it_passes(arguments, pytest_in) -> N
     assert seeds(pytest_in(FAILING, *arguments)) != [seed]
 
 
+@pytest.mark.slow
 def test_without_a_cache_each_run_draws_anew(pytest_in) -> None:
     runs = [seeds(pytest_in(FAILING, "-p", "no:cacheprovider")) for _ in range(2)]
     assert [len(run) for run in runs] == [1, 1]

@@ -42,6 +42,7 @@ def run(program: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_mesh_larger_than_the_machine() -> None:
     printed = run("""
 print(module)

@@ -199,6 +199,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_pes_do_not_import_jax(tmp_path: Any) -> None:
     path = tmp_path / "program.py"
     path.write_text(_PROGRAM, encoding="utf-8")

@@ -69,6 +69,7 @@ class Generator:
     Attributes:
         pool: Values that are visible where operations are being added.
         areas: Pointers to memory that only this program uses, with their dtypes.
+        stored: Areas that were stored to.
     """
 
     def __init__(self, draw: st.DrawFn, dtypes: tuple[DType, ...]) -> None:
@@ -82,6 +83,7 @@ class Generator:
         self.shapes: list[Shape] = [*draw(shapes), ()]
         self.pool: list[Value] = []
         self.areas: list[Value] = []
+        self.stored: set[Value] = set()
         self.seeds = itertools.count(draw(st.integers(0, 1000)))
         self.depth = 0
         self.in_function = False
@@ -226,7 +228,14 @@ class Generator:
         pointer, shape = self.area(), self.shape()
         value = self.pick(pointer.type.element, shape)
         offset, mask = self.offsets(shape)
-        self.b.store(self.b.ptr_add(self.b.splat(pointer, shape), offset), value, mask)
+        self.store(pointer, self.b.ptr_add(self.b.splat(pointer, shape), offset), value, mask)
+
+    def store(self, area: Value, address: Value, value: Value, mask: Value | None) -> None:
+        """Store to an area; without a barrier, stores of different lanes to one address have no order."""
+        if area in self.stored or self.in_function:
+            self.b.barrier()
+        self.stored.add(area)
+        self.b.store(address, value, mask)
 
     def step_exchange(self) -> None:
         """Load and store at the same addresses: tiles are read whole before they are written."""
@@ -239,7 +248,7 @@ class Generator:
         )
         inside = [v for v in self.pool if v.type == with_shape(shape, I1)]
         mask = inside[-1] if inside else self._constant(I1, shape)
-        self.b.store(other, self.b.load(address, mask), mask)
+        self.store(pointer, other, self.b.load(address, mask), mask)
 
     def step_atomic(self) -> None:
         dtype = self.dtype(lambda d: d in (I32, U32, I64)) or I32
@@ -523,6 +532,7 @@ class Generator:
         if self.in_function:
             return
         given, area = self.carried(), self.area()
+        self.stored.add(area)
         region = Region([Value(v.type) for v in (*given, area)])
         with self.nested(), self.b.into(region):
             self.pool, self.areas = list(region.arguments[:-1]), [region.arguments[-1]]

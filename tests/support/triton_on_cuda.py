@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import gc
 import io
 import math
 import os
@@ -77,6 +78,8 @@ def _reached(values: Sequence[Any]) -> list[Storage]:
 
     Only what a launch holds stays allocated while it runs twice: other memory must not be written back.
     """
+    # What compiled a kernel leaves 100,000s of objects in circles, and all objects are looked through.
+    gc.collect()
     live = merged(live_storages())
 
     def holding(addresses: Any) -> set[Storage]:
@@ -234,6 +237,7 @@ def _made_run(original: Any, build: Any, kernel: Any, threads: int) -> Any:
 def _named(request: pytest.FixtureRequest) -> None:
     global _test
     _test = request.node.nodeid
+    gc.freeze()  # the memory of a test's launches is made by the test
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

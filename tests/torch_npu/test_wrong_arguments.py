@@ -9,6 +9,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
 from fuzzing import Fuzzer, Target
 
 import emu
@@ -205,6 +206,7 @@ def run_wrong_calls(seed: int, calls: int) -> None:
     fuzzer.run(calls).check()
 
 
+@pytest.mark.slow
 def test_every_operator_is_called() -> None:
     computing = set(torch_npu.__all__) - {"npu_fusion_attention"}  # which is a name alone
     assert sorted(emu.launch(run_good_calls, 1, preload=["torch"])[0]) == sorted(computing)

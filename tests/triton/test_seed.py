@@ -60,6 +60,7 @@ def check_printed(lines, sizes):
     assert all(float(value) > 0 for row in rows for value in row[2:])
 
 
+@pytest.mark.slow
 def test_the_sample_runs_and_measures(tmp_path):
     brief = tmp_path / "brief.py"
     brief.write_text(BRIEF)

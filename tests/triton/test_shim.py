@@ -62,6 +62,7 @@ except ModuleNotFoundError as error:
 """
 
 
+@pytest.mark.slow
 def test_there_is_one_module_whatever_the_way_in(tmp_path):
     assert output(tmp_path, IMPORTS) == ["No module named 'triton.nothing'"]
 

@@ -91,6 +91,13 @@ class Print:
 
 
 @dataclass(frozen=True)
+class Observe:
+    """An OBSERVE of a kernel: the number of its site."""
+
+    site: int
+
+
+@dataclass(frozen=True)
 class FailedAssert:
     """What is told of an ASSERT that fails.
 

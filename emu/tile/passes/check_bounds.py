@@ -383,7 +383,7 @@ MASK_AT: dict[Code, int | None] = {
 }
 """Position of the mask among the operands."""
 
-_BORDERS = ops.CONTROL | ops.TERMINATORS | {Code.BARRIER, Code.ASSERT, Code.PRINT}
+_BORDERS = ops.CONTROL | ops.TERMINATORS | {Code.BARRIER, Code.ASSERT, Code.PRINT, Code.OBSERVE}
 _MOVABLE = (ops.ELEMENTWISE | ops.LEAVES | ops.SHAPES | {Code.PROGRAM_ID, Code.NUM_PROGRAMS}) - (
     ops.COSTLY - {Code.DIV, Code.REM}
 )

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from emu.tile import printing
+from emu.tile import observing, printing
 from emu.tile.assertions import find_failure, names_of
 from emu.tile.ir import (
     Function,
@@ -254,6 +254,12 @@ def _assert(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Re
     return ()
 
 
+def _observe(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
+    values = [np.ascontiguousarray(v) for v in operands]
+    observing.tell(o.attributes["site"], p.number, values)
+    return ()
+
+
 def _print(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
     prefix, as_hex = o.attributes["prefix"], o.attributes.get("hex", False)
     elements = [element_of(value.type) for value in o.operands]
@@ -278,5 +284,6 @@ OTHER: dict[Code, Callable[[Program, Operation, list[Array], Frame], Results]] =
     Code.BARRIER: _barrier,
     Code.ASSERT: _assert,
     Code.PRINT: _print,
+    Code.OBSERVE: _observe,
 }
 """Operations that need more than the values of their operands: the program, memory, regions."""

@@ -75,6 +75,7 @@ RULES: dict[Code, Rule] = {
     Code.AFTER: effects.after,
     Code.ASSERT: effects.assert_,
     Code.PRINT: effects.print_,
+    Code.OBSERVE: effects.observe,
 }
 """The rule of each code."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from emu.tile.ir import Operation
-from emu.tile.ops import Code
+from emu.tile.ops import ORDERS, SCOPES, Code
 from emu.tile.rules.demands import (
     Broken,
     need,
@@ -29,6 +29,10 @@ def _wholes(value: object) -> bool:
 
 
 _AXIS: Tests = {"axis": (whole, "an int")}
+_ORDER: Tests = {
+    "order": (lambda v: v in ORDERS, f"one of {ORDERS}"),
+    "scope": (lambda v: v in SCOPES, f"one of {SCOPES}"),
+}
 _NAN: Tests = {"propagate_nan": (_truth, "a bool")}
 
 REQUIRED: dict[Code, Tests] = {
@@ -47,6 +51,7 @@ REQUIRED: dict[Code, Tests] = {
     Code.HISTOGRAM: {"bins": (whole, "an int")},
     Code.ASSERT: {"message": (_text, "a string")},
     Code.PRINT: {"prefix": (_text, "a string")},
+    Code.OBSERVE: {"site": (whole, "an int")},
 }
 """Attributes that must be there, with a test and what it demands."""
 
@@ -58,6 +63,11 @@ OPTIONAL: dict[Code, Tests] = {
     Code.DOT: {"native": (_truth, "a bool")},
     Code.ASSERT: {"names": (_text, "a string")},
     Code.PRINT: {"hex": (_truth, "a bool")},
+    Code.BARRIER: {"fence": (_truth, "a bool")},
+    Code.LOAD: _ORDER,
+    Code.STORE: _ORDER,
+    Code.ATOMIC_RMW: _ORDER,
+    Code.ATOMIC_CAS: _ORDER,
 }
 """Attributes that may be there."""
 

@@ -18,6 +18,7 @@ from emu.tile.rules.demands import (
 )
 from emu.tile.types import (
     I1,
+    I64,
     DType,
     Pointer,
     Token,
@@ -183,6 +184,15 @@ def assert_(o: Operation) -> None:
             operand.shape in ((), o.operands[0].shape),
             "what its error shows must be scalars, or of the shape of its condition",
         )
+    types_are("its results", o.results, [])
+
+
+def observe(o: Operation) -> None:
+    """Check the rules of OBSERVE."""
+    need(len(o.operands) >= 1, "it must have the number of its observer")
+    types_are("its first operand", o.operands[:1], [I64])
+    for operand in o.operands[1:]:
+        data_of(operand)
     types_are("its results", o.results, [])
 
 

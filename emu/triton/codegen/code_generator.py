@@ -142,7 +142,8 @@ def build_module(
             a tuple of these, in which a constexpr (or its type) stands for a known item.
         constants: Values of the other parameters. Parameters in neither have their defaults.
         options: The launch's; an attribute or item ``debug`` makes ``device_assert`` effective, and
-            ``input_precision`` rounds operands of fp32 products, ``bf16_native`` multiplies bf16 natively.
+            ``input_precision`` rounds operands of fp32 products, ``bf16_native`` multiplies bf16 natively,
+            ``num_warps`` is what a kernel learns that asks for it.
 
     Returns:
         A module whose kernel takes the parameters that are not constant, in order, items of tuples one
@@ -178,6 +179,7 @@ def build_module(
 def _context(state: State, module: Module, options: object) -> Context:
     """Return what functions of the language emit into."""
     precision = _option(options, "input_precision")
+    warps = _option(options, "num_warps")
     return Context(
         state.builder,
         module,
@@ -186,6 +188,8 @@ def _context(state: State, module: Module, options: object) -> Context:
         input_precision=None if precision is None else str(precision),
         bf16_native=bool(_option(options, "bf16_native")),
         sanitize_overflow=_option(options, "sanitize_overflow") is not False,
+        num_warps=warps if isinstance(warps, int) else None,
+        keeps_fences=bool(_option(options, "keeps_fences")),
     )
 
 

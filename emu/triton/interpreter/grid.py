@@ -51,6 +51,7 @@ class Launch:
         checks_assertions: Whether ``assert`` and ``device_assert`` have an effect.
         checks_overflow: Whether integers that wrap around are errors.
         input_precision: Default of ``dot`` where operands of fp32 are rounded; None where they are not.
+        num_warps: What a kernel learns that asks for it.
     """
 
     kernel: JITCallable
@@ -63,6 +64,7 @@ class Launch:
     checks_assertions: bool = True
     checks_overflow: bool = False
     input_precision: str | None = None
+    num_warps: int = 4
     write: Callable[[str], object] = field(default_factory=lambda: sys.stdout.write)
 
 
@@ -89,6 +91,7 @@ def _run(launch: Launch) -> InterpreterError | None:
         evaluator = Evaluator(number, launch.grid, memory, _printer(launch), spins)
         context = Context(evaluator, ir.Module(), _call, launch.checks_assertions, print_=_print)
         context.sanitize_overflow = launch.checks_overflow
+        context.num_warps = launch.num_warps
         context.input_precision = launch.input_precision
         context.bf16_native = knobs.language.allow_bf16_native
         context.map_scalars = evaluator.map_scalars

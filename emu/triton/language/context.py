@@ -47,6 +47,8 @@ class Context:
             are not rounded, whatever a kernel asks for.
         bf16_native: Whether ``dot`` of bf16 takes the CPU's own instruction where a kernel names no precision.
         sanitize_overflow: Whether, with ``debug``, integers that wrap around are errors.
+        num_warps: Number of warps that the launch gives; ``None``: the kernel's key does not hold it.
+        keeps_fences: Whether fences of inline assembly become operations, for a check of races.
         operands: What the condition of the assertion at hand compares, by its text: its error shows them.
         print_: Function that ``static_print`` prints with; ``None``: ``print``.
         map_scalars: Applies a function to the scalars of tiles, one after the other, where values are known;
@@ -61,6 +63,8 @@ class Context:
     input_precision: str | None = None
     bf16_native: bool = False
     sanitize_overflow: bool = True
+    num_warps: int | None = None
+    keeps_fences: bool = False
     operands: Mapping[str, object] = field(default_factory=dict)
     print_: Callable[..., None] | None = None
     map_scalars: Callable[[Callable[..., Any], Sequence[Any]], list[Any]] | None = None

@@ -105,22 +105,24 @@ class Lifting:
     def _memory(self, operation: Operation) -> None:
         builder, code = self._builder, operation.code
         operands = self.tiles(operation.operands)
+        order = {n: v for n, v in operation.attributes.items() if n in ("order", "scope")}
         if code is Code.ATOMIC_CAS:
             if self._inside is not None:
                 raise self._refusal(operation)
-            self._values[operation.result] = builder.atomic_cas(*operands)
+            self._values[operation.result] = builder.atomic_cas(*operands, order=order)
         elif code is Code.LOAD:
             pointer, *rest = operands
             mask = self._masked(rest[0] if rest else None)
-            self._values[operation.result] = builder.load(pointer, mask, *rest[1:])
+            self._values[operation.result] = builder.load(pointer, mask, *rest[1:], order=order)
         else:
             pointer, value, *rest = operands
             mask = self._masked(rest[0] if rest else None)
             if code is Code.STORE:
-                builder.store(pointer, value, mask)
+                builder.store(pointer, value, mask, order=order)
             else:
                 kind = Rmw(operation.attributes["kind"])
-                self._values[operation.result] = builder.atomic_rmw(kind, pointer, value, mask)
+                old = builder.atomic_rmw(kind, pointer, value, mask, order=order)
+                self._values[operation.result] = old
 
     def _masked(self, mask: Value | None) -> Value | None:
         """Return a mask that is true only where the code is executed."""

@@ -133,7 +133,7 @@ def load(
         padding_option: Of a block pointer: ``"zero"`` or ``"nan"``, what these are read as. Default: 0.
         cache_modifier: Checked, without effect.
         eviction_policy: Checked, without effect.
-        volatile: Without effect, as every load reads memory.
+        volatile: Without effect, as every load reads memory; a check of races takes it for relaxed.
 
     Returns:
         The elements, under the shape of the pointers.
@@ -142,13 +142,24 @@ def load(
         TypeError: ``pointer`` is not a pointer, or the mask is not int1.
         ValueError: ``other`` is given without ``mask``, or the shapes do not fit.
     """
-    del volatile
     _check_one_of("cache_modifier", cache_modifier, _LOAD_CACHE)
     _check_one_of("eviction_policy", eviction_policy, _EVICTION)
     if isinstance(pointer, block_reference):
         _check_no_mask("load", mask=mask, other=other)
         return pointer.load_block(boundary_check, padding_option)
     _check_no_block(boundary_check, padding_option)
+    is_volatile = bool(unwrap(volatile)) or unwrap(cache_modifier) == ".cv"
+    return read(pointer, mask, other, {"order": "volatile"} if is_volatile else {})
+
+
+Order = dict[str, str]
+"""The attributes ``order`` and ``scope`` of a memory operation, those that it has."""
+
+
+def read(
+    pointer: tensor, mask: TensorLike | None, other: TensorLike | None, order: Order
+) -> tensor:
+    """Emit the load of a pointer or a tensor of pointers."""
     at = _pointer(pointer, "load")
     where, instead = _mask(mask, "load"), _optional(other)
     if where is None and instead is not None:
@@ -161,7 +172,7 @@ def load(
         # Before the broadcast, while it may still be a scalar.
         instead = cast_to(cast_to(instead, element), stored)
     at, *others = _broadcast_to_load(at, [v for v in (where, instead) if v is not None])
-    handle = builder().load(at.handle, *(v.handle for v in others))
+    handle = builder().load(at.handle, *(v.handle for v in others), order=order)
     return cast_to(wrapped(handle, stored), element)
 
 
@@ -203,11 +214,16 @@ def store(
         _check_no_mask("store", mask=mask)
         return pointer.store_block(value, boundary_check)
     _check_no_block(boundary_check, "")
+    return write(pointer, value, mask, {})
+
+
+def write(pointer: tensor, value: TensorLike, mask: TensorLike | None, order: Order) -> tensor:
+    """Emit the store to a pointer or a tensor of pointers."""
     at, given, where = _prepared("store", pointer, value, mask)
     at_bytes = bytes_of_bools(at)
     given = cast_to(given, _element(at_bytes))
     handle = None if where is None else where.handle
-    builder().store(at_bytes.handle, given.handle, handle)
+    builder().store(at_bytes.handle, given.handle, handle, order=order)
     return nothing()
 
 
@@ -245,6 +261,21 @@ def _check_order(
     _check_one_of("scope", scope, _SCOPES)
 
 
+def order_of(
+    sem: ConstexprLike[str | None], scope: ConstexprLike[str | None], default: str = ""
+) -> Order:
+    """Return the attributes of an operation with these settings; those of the default are left out.
+
+    Args:
+        sem: ``sem``, checked.
+        scope: ``scope``, checked.
+        default: Value of ``sem`` where there is none; ``""``: an atomic operation's, which is no attribute.
+    """
+    given, among = unwrap(sem) or default, unwrap(scope)
+    found = {"order": str(given)} if given and (default or given != "acq_rel") else {}
+    return found if among in (None, "gpu") else {**found, "scope": str(among)}
+
+
 def _check_atomic(what: str, element: dtype) -> None:
     narrow = element.primitive_bitwidth < 16 or element.name in ("int16", "uint16")
     half = element in (float16, bfloat16) and what != "atomic_add"
@@ -270,7 +301,9 @@ def _rmw(
     at, value, where = _prepared(what, pointer, val, mask)
     _check_atomic(what, _element(at))
     handle = None if where is None else where.handle
-    return wrapped(builder().atomic_rmw(kind, at.handle, value.handle, handle), value.dtype)
+    order = order_of(sem, scope)
+    old = builder().atomic_rmw(kind, at.handle, value.handle, handle, order=order)
+    return wrapped(old, value.dtype)
 
 
 @member
@@ -362,7 +395,9 @@ def atomic_cas(
     element = _element(at)
     if element.is_ptr() or element.primitive_bitwidth not in (16, 32, 64):
         raise TypeError(f"atomic_cas needs elements of 16, 32 or 64 bits, but got {at}")
-    old = wrapped(builder().atomic_cas(at.handle, expected.handle, new.handle), new.dtype)
+    order = order_of(sem, scope)
+    handle = builder().atomic_cas(at.handle, expected.handle, new.handle, order=order)
+    old = wrapped(handle, new.dtype)
     given = val.dtype if isinstance(val, tensor) else old.dtype
     same_width = given.is_int() and given.primitive_bitwidth == old.dtype.primitive_bitwidth
     return bitcast_to(old, given) if same_width and old.dtype.is_int() else old
@@ -378,7 +413,7 @@ def atomic_load(
     """Read, each element atomically; ``sem`` is ``"acquire"`` (the default) or ``"relaxed"``."""
     _check_order(sem, scope, ("acquire", "relaxed"))
     _number(_pointer(pointer, "atomic_load"), "atomic_load")
-    return load(pointer, mask)
+    return read(pointer, mask, None, order_of(sem, scope, "acquire"))
 
 
 @member
@@ -392,7 +427,7 @@ def atomic_store(
     """Write, each element atomically; ``sem`` is ``"release"`` (the default) or ``"relaxed"``."""
     _check_order(sem, scope, ("release", "relaxed"))
     _number(_pointer(pointer, "atomic_store"), "atomic_store")
-    return store(pointer, val, mask)
+    return write(pointer, val, mask, order_of(sem, scope, "release"))
 
 
 def _number(pointer: tensor, what: str) -> None:

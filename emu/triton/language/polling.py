@@ -8,6 +8,7 @@ from emu.tile.types import I64
 from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder
 from emu.triton.language.conversion import cast_to, to_tensor
+from emu.triton.language.memory import Order, order_of
 from emu.triton.language.types import int1, int64, pointer_type
 from emu.triton.language.values import TensorLike, member, tensor
 
@@ -50,10 +51,11 @@ def atomic_poll(
     if expected.extents:
         raise TypeError(f"expected_value of atomic_poll must be a scalar, but got {expected}")
     wanted = cast_to(expected, element)
+    order = order_of(sem, scope, "acquire")
     limit = timeout_ns if isinstance(timeout_ns, tensor) else unwrap(timeout_ns)
     if limit is None:
-        return _wait(pointer.handle, wanted.handle)
-    return _wait_for(pointer.handle, wanted.handle, _checked_limit(limit))
+        return _wait(pointer.handle, wanted.handle, order)
+    return _wait_for(pointer.handle, wanted.handle, _checked_limit(limit), order)
 
 
 def _check_order(sem: ConstexprLike[str | None], scope: ConstexprLike[str | None]) -> None:
@@ -74,22 +76,22 @@ def _checked_limit(limit: TensorLike) -> Value:
     return cast_to(given, int64).handle
 
 
-def _wait(pointer: Value, expected: Value) -> tensor:
+def _wait(pointer: Value, expected: Value, order: Order) -> tensor:
     emit, before, after = builder(), Region(), Region()
     with emit.into(before):
-        emit.yield_(emit.compare(Code.NE, emit.load(pointer), expected))
+        emit.yield_(emit.compare(Code.NE, emit.load(pointer, order=order), expected))
     with emit.into(after):
         emit.yield_()
     emit.while_([], before, after)
     return to_tensor(True)
 
 
-def _wait_for(pointer: Value, expected: Value, limit: Value) -> tensor:
+def _wait_for(pointer: Value, expected: Value, limit: Value, order: Order) -> tensor:
     emit = builder()
     left = Value(I64)
     before, after = Region([left]), Region()
     with emit.into(before):
-        found = emit.compare(Code.EQ, emit.load(pointer), expected)
+        found = emit.compare(Code.EQ, emit.load(pointer, order=order), expected)
         more = emit.compare(Code.GT, left, emit.constant(0, I64))
         goes_on = emit.binary(Code.AND, emit.unary(Code.NOT, found), more)
         emit.yield_(goes_on, left, found)

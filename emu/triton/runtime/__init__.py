@@ -5,6 +5,7 @@ from emu.triton.runtime.autotuner import Autotuner, Heuristics, autotune, heuris
 from emu.triton.runtime.config import Config
 from emu.triton.runtime.driver import driver
 from emu.triton.runtime.errors import (
+    GridRaceError,
     InterpreterError,
     OutOfBoundsError,
     OutOfResources,
@@ -21,6 +22,7 @@ from emu.triton.runtime.jit import (
 __all__ = [
     "Autotuner",
     "Config",
+    "GridRaceError",
     "Heuristics",
     "InterpreterError",
     "JITFunction",

@@ -137,6 +137,7 @@ def compile(
         ),
         input_precision=launch_options.input_precision_of(given),
         sanitize=given.get("sanitize_overflow") is not False,
+        num_warps=launch_options.warps_of(given),
     )
     made = build(request)
     kernel = CompiledKernel(made, given)

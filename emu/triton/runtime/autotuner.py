@@ -301,7 +301,10 @@ class Autotuner(KernelInterface[Any]):
         """Return a key of the code that a configuration compiles to; None if it has effects besides the code."""
         if config.pre_hook is not None or self._do_bench is not None:
             return None
-        given = {n: v for n, v in config.all_kwargs().items() if n in self.arg_names}
+        kernel = self._jit_function()
+        _ = kernel.cache_key if kernel is not None else None  # finds out what the kernel asks for
+        counts = ("num_warps",) if kernel is None or kernel.asks_num_warps else ()
+        given = {n: v for n, v in config.all_kwargs().items() if n in (*self.arg_names, *counts)}
         return repr(sorted(given.items()))
 
     def _bench(self, *args: object, config: Config, **meta: object) -> list[float]:
@@ -449,8 +452,8 @@ def autotune(
     """Return a decorator that chooses a kernel's settings by measuring.
 
     Times are measured at the first launch with each combination of the values of ``key`` and the arguments'
-    dtypes. Settings that differ only in what has no effect on a CPU (``num_warps`` and its like) are
-    measured once. ``knobs.autotuning.mode`` (``EMU_AUTOTUNE``) says whether to measure at all.
+    dtypes. Settings that differ only in what has no effect on a CPU (``num_warps`` and its like, unless the
+    kernel asks for it) are measured once. ``knobs.autotuning.mode`` (``EMU_AUTOTUNE``) says whether to measure at all.
 
     Args:
         configs: The settings to choose from.

@@ -26,6 +26,7 @@ from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import backends, cache
 from emu.triton.runtime.arguments import CONSTANT, Key, constant_key
 from emu.triton.runtime.backends import Executable
+from emu.triton.runtime.check_modes import has_race
 from emu.triton.runtime.extensions import (
     _build,
     compile_module_from_file,
@@ -34,6 +35,7 @@ from emu.triton.runtime.extensions import (
     compile_so_from_src,
     platform_key,
 )
+from emu.triton.runtime.options import DEFAULT_WARPS
 from emu.triton.runtime.stores import exchanges_lanes, stored_arguments
 from emu.triton.source import JITCallable
 
@@ -82,6 +84,7 @@ class Request:
         input_precision: Default of ``dot`` where operands of fp32 are rounded as a kernel says; None where they
             are not.
         bf16_native: Whether ``dot`` of bf16 takes the CPU's own instruction.
+        num_warps: The launch's number of warps.
         target: What ``target_info`` says of a device that is not the CPU: its kind and architecture; None for the CPU.
     """
 
@@ -95,6 +98,7 @@ class Request:
     input_precision: str | None = None
     sanitize: bool = True
     bf16_native: bool = field(default_factory=_bf16_native)
+    num_warps: int = DEFAULT_WARPS
     target: str | None = field(default_factory=_device_target)
 
     def key(self) -> Key:
@@ -108,9 +112,18 @@ class Request:
             self.input_precision,
             self.sanitize,
             self.bf16_native,
+            self.asked_warps,
             self.target,
         )
         return tuple(self.signature.items()), constants, *how
+
+    @functools.cached_property
+    def asked_warps(self) -> int | None:
+        """The number of warps if the kernel asks for it; else None, as it is no part of the kernel."""
+        functions = [self.fn, *(v for v in self.constants.values() if isinstance(v, JITCallable))]
+        for function in functions:
+            _ = function.cache_key  # finds out
+        return self.num_warps if any(f.asks_num_warps for f in functions) else None
 
     def digest(self) -> str | None:
         """Return the key of the request on disk; None if a constant has no lasting spelling."""
@@ -137,6 +150,8 @@ class Request:
             parts = (*parts, "wraps")
         if self.bf16_native:
             parts = (*parts, "bf16_native")
+        if self.asked_warps is not None:
+            parts = (*parts, f"num_warps={self.asked_warps}")
         if self.target is not None:
             parts = (*parts, self.target)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
@@ -146,7 +161,14 @@ class Request:
 
         Raises:
             CompilationError: The source breaks a rule of the language.
+            ValueError: The kernel came from another process without its function.
         """
+        if getattr(self.fn, "fn", self) is None:
+            name = self.fn.__name__
+            raise ValueError(
+                f"kernel {name} must have its function where it is translated, as it is for check='race' and for texts, but it "
+                "came from another process without it"
+            )
         from emu.triton.codegen.code_generator import build_module
         from emu.triton.codegen.errors import CompilationError
 
@@ -161,6 +183,8 @@ class Request:
             "input_precision": self.input_precision,
             "sanitize_overflow": self.sanitize,
             "bf16_native": self.bf16_native,
+            "num_warps": self.asked_warps,
+            "keeps_fences": has_race(self.check),
         }
         try:
             return build_module(self.fn, types, constants, options)

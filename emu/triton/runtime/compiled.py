@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from emu.kernels.core.messages import shown
 from emu.triton import knobs
 from emu.triton.formats import BY_SPELLING
 from emu.triton.language.types import TypeSpelling
-from emu.triton.runtime import options, runner
+from emu.triton.runtime import check_modes, options, runner
 from emu.triton.runtime.arguments import (
     CONSTANT,
     Packed,
@@ -33,11 +34,12 @@ from emu.triton.runtime.backends import (
     PassedTensor,
 )
 from emu.triton.runtime.build import Build, Request
+from emu.triton.runtime.build import build as make_build
 from emu.triton.runtime.driver import WARP_SIZE, driver
 from emu.triton.runtime.launcher import extents
 
 if TYPE_CHECKING:
-    from emu.triton.runtime.instrumented import CheckedLauncher
+    from emu.triton.runtime.grid_race import ObservedBuild
 
 REGISTERS = 32
 SHARED_BYTES = 1024
@@ -315,7 +317,7 @@ def _make_launch(build: Build, kernel: CompiledKernel, threads: int) -> Callable
         device = build.executable.bind_device(kernel.metadata.num_warps)
         return _launch_on_device(build, kernel, device, select)
     bound = build.executable.bind(threads)
-    check = None if build.request.check is None else _checker(build).function
+    check = None if build.request.check is None else _checker(build)
 
     def launch(
         x: int,
@@ -396,14 +398,43 @@ def _at(given: Mapping[str, object], path: tuple[int | str, ...]) -> Any:
     return value
 
 
-def _checker(build: Build) -> CheckedLauncher:
+def _checker(build: Build) -> Callable[..., None]:
     """Return what launches a kernel with checks."""
+    request = build.request
+    assert request.check is not None
+    run, arguments = _run_of(build), _arguments_of(build)
+    if not check_modes.has_race(request.check):
+        return run
+    from emu.triton.runtime.grid_race import GridRaceChecker
+
+    return GridRaceChecker(
+        request.fn.__name__,
+        arguments,
+        run,
+        request.module,
+        functools.partial(_observed, request),
+        check_modes.has_benign_races(request.check),
+    ).launch
+
+
+def _run_of(build: Build) -> Callable[..., None]:
+    """Return what launches a kernel with the checks that it does itself."""
     from emu.triton.runtime.instrumented import CheckedLauncher
 
     request = build.request
     assert request.check is not None
     assert build.sites is not None
-    return CheckedLauncher(request.fn.__name__, request.check, build.sites, _arguments_of(build))
+    arguments = _arguments_of(build)
+    return CheckedLauncher(request.fn.__name__, request.check, build.sites, arguments).function
+
+
+def _observed(request: Request) -> ObservedBuild:
+    """Return the build of a kernel that tells of its accesses."""
+    from emu.triton.runtime.grid_race import ObservedBuild
+
+    made = make_build(dataclasses.replace(request, check=f"{request.check}{check_modes.OBSERVED}"))
+    assert made.sites is not None
+    return ObservedBuild(made.executable.bind(1), _run_of(made), made.sites.observed)
 
 
 def _arguments_of(build: Build) -> list[tuple[str, bool, tuple[int | str, ...]]]:

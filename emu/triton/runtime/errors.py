@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from emu.triton.errors import (
     BadAccess,
+    GridRace,
+    GridRaceError,
     OutOfBoundsError,
     TritonError,
     UninitialisedError,
@@ -14,6 +16,8 @@ from emu.triton.interpreter.errors import InterpreterError
 __all__ = [
     "AutotunerError",
     "BadAccess",
+    "GridRace",
+    "GridRaceError",
     "InterpreterError",
     "OutOfBoundsError",
     "OutOfResources",

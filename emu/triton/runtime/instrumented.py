@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from emu.tile import ops
 from emu.tile.ir import Module
 from emu.tile.passes import CarryOffsets, simplify
 from emu.tile.passes.check_bounds import Access, check_bounds
 from emu.tile.passes.check_uninit import Use, check_uninit
+from emu.tile.passes.observe_accesses import Observed, observe_accesses
+from emu.tile.passes.record_extents import record_extents
 from emu.triton.runtime.arguments import Packed
 from emu.triton.runtime.backends import Launch
 from emu.triton.runtime.bounds import Argument, BoundsChecker, value_of
-from emu.triton.runtime.check_modes import BOUNDS_ALL, bounds_of, has_uninit
+from emu.triton.runtime.check_modes import (
+    BOUNDS_ALL,
+    bounds_of,
+    has_streams,
+    has_uninit,
+    is_observed,
+    others_of,
+)
 from emu.triton.runtime.places import chain_of, location_of
 from emu.triton.runtime.storages import find_storage
+from emu.triton.runtime.touched import TouchedRecorder
 from emu.triton.runtime.uninit import UninitChecker
 
 
@@ -27,11 +39,13 @@ class Sites:
         accesses: Accesses whose bounds are checked.
         loads: Loads that may read unwritten memory.
         uses: Uses of what was loaded.
+        observed: Accesses of which an observer is told.
     """
 
     accesses: tuple[Access, ...] = ()
     loads: tuple[Access, ...] = ()
     uses: tuple[Use, ...] = ()
+    observed: tuple[Observed, ...] = ()
 
     def to_json(self) -> list[Any]:
         """Return the sites as JSON holds them."""
@@ -39,14 +53,18 @@ class Sites:
             _accesses_to_json(self.accesses),
             _accesses_to_json(self.loads),
             [[u.what, chain_of(u.location), list(u.shape)] for u in self.uses],
+            _accesses_to_json([o.access for o in self.observed]),
+            [[o.kind, o.order, o.scope, o.may_fail] for o in self.observed],
         ]
 
     @staticmethod
     def from_json(stored: Sequence[Any]) -> Sites:
         """Return the sites of :meth:`to_json`."""
-        accesses, loads, uses = stored
+        accesses, loads, uses, observed, facts = stored
         found = tuple(Use(what, location_of(chain), tuple(shape)) for what, chain, shape in uses)
-        return Sites(_accesses_from_json(accesses), _accesses_from_json(loads), found)
+        told = zip(_accesses_from_json(observed), facts, strict=True)
+        sites = tuple(Observed(kind, access, *rest) for access, (kind, *rest) in told)
+        return Sites(_accesses_from_json(accesses), _accesses_from_json(loads), found, sites)
 
 
 def _accesses_to_json(accesses: Sequence[Access]) -> list[list[Any]]:
@@ -68,12 +86,16 @@ def instrument(module: Module, mode: str) -> tuple[Module, Sites]:
 
     Args:
         module: The module.
-        mode: One of ``check_modes.MODES``.
+        mode: One of ``check_modes.MODES``, maybe with ``check_modes.OBSERVED``.
     """
+    whole, mode = mode, others_of(mode)
+    if not mode and not is_observed(whole):
+        return module, Sites()
     module = simplify(module)
     CarryOffsets().apply(module)
     sites, bounds = Sites(), bounds_of(mode)
     trusted = frozenset[Any]()
+    own = {o for o in module.kernel.body.walk() if o.code in ops.MEMORY}
     if has_uninit(mode):
         found = check_uninit(module)
         sites, trusted = Sites((), found.loads, found.uses), found.added
@@ -81,6 +103,10 @@ def instrument(module: Module, mode: str) -> tuple[Module, Sites]:
         keep_going = bounds == BOUNDS_ALL
         module, accesses = check_bounds(module, keep_going=keep_going, trusted=trusted)
         sites = Sites(accesses, sites.loads, sites.uses)
+    if has_streams(mode):
+        record_extents(module, own)
+    if is_observed(whole):
+        sites = dataclasses.replace(sites, observed=observe_accesses(module, own))
     return module, sites
 
 
@@ -89,7 +115,7 @@ class CheckedLauncher:
 
     Args:
         kernel: Its name.
-        mode: One of ``check_modes.MODES``.
+        mode: One of ``check_modes.MODES``; what is said there of races is another launcher's.
         sites: What it may report.
         arguments: Arguments of the executable, in order.
 
@@ -98,6 +124,7 @@ class CheckedLauncher:
     """
 
     def __init__(self, kernel: str, mode: str, sites: Sites, arguments: Sequence[Argument]) -> None:
+        mode = others_of(mode)
         self._uninit = self._bounds = None
         names = [name for name, *_ in arguments]
         more = 0
@@ -110,6 +137,8 @@ class CheckedLauncher:
         self._arguments = arguments
         only = self._bounds if self._uninit is None else None
         self.function: Callable[..., None] = self.launch if only is None else only.launch
+        if has_streams(mode):
+            self.function = TouchedRecorder(kernel, arguments, self.function).launch
 
     def launch(
         self,
@@ -130,8 +159,10 @@ class CheckedLauncher:
         """
         bounds, uninit = self._bounds, self._uninit
         if uninit is None:
-            assert bounds is not None
-            bounds.launch(launch, call, given)
+            if bounds is None:
+                launch(*call)
+            else:
+                bounds.launch(launch, call, given)
             return
         values = call[3]
         tensors = [value_of(given, argument) for argument in self._arguments]

@@ -53,6 +53,7 @@ class InterpretedKernel:
             self._constants,
             debug=True,
             backend=options.backend_of(self._options),
+            num_warps=options.warps_of(self._options),
         )
         return CompiledKernel(build(request), self._options)
 
@@ -119,6 +120,7 @@ def launch(
         given.get("debug") is not False,
         _checks_overflow(kernel, given),
         options.input_precision_of(given),
+        options.warps_of(given),
     )
     return _run_with_hooks(described, bound, given) or made
 

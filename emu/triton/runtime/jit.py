@@ -275,6 +275,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
             options.checked_by(backend, given.get("check")),
             options.input_precision_of(given),
             given.get("sanitize_overflow") is not False,
+            num_warps=options.warps_of(given),
         )
         table = self._table_of(request.check)
 
@@ -397,6 +398,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
             given.get("enable_fp_fusion") is True,
             input_precision=options.input_precision_of(given),
             sanitize=given.get("sanitize_overflow") is not False,
+            num_warps=options.warps_of(given),
         )
         with self._lock:
             key = self._keys.get(told["key"], told["key"])
@@ -485,6 +487,7 @@ _SENT = frozenset(
             "_key",
             "_src",
             "arg_names",
+            "asks_num_warps",
         ),
         *("check", "constexprs", "debug", "do_not_specialize", "do_not_specialize_on_alignment"),
         *(

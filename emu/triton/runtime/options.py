@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from emu.comm.pe_environment import when_set
 from emu.kernels.core import environment, shadows
 from emu.triton import knobs
 from emu.triton.formats import FORMATS
@@ -16,8 +17,9 @@ from emu.triton.suggestions import suggestion
 
 _PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
 
+DEFAULT_WARPS = 4
 IGNORED: dict[str, object] = {
-    "num_warps": 4,
+    "num_warps": DEFAULT_WARPS,
     "num_stages": 3,
     "num_ctas": 1,
     "maxnreg": None,
@@ -67,7 +69,7 @@ IGNORED: dict[str, object] = {
 """Options for devices with warps, and their defaults in a compiled kernel's metadata.
 
 They are accepted and change nothing, as an instance of the kernel runs on one thread of the host; except
-``enable_fp_fusion=True``, which lets ``a * b + c`` be rounded once.
+``enable_fp_fusion=True``, which lets ``a * b + c`` be rounded once, and ``num_warps`` in kernels that ask for it.
 """
 
 USED = frozenset(("apply_input_precision", "debug", "num_threads", "backend", "check", "interpret"))
@@ -156,6 +158,12 @@ def _check_check(check: object) -> None:
     check_modes.as_mode(check)
 
 
+@when_set
+def _read_check() -> None:
+    """Take the checks of the launch of PEs, where Triton was loaded before this process became one."""
+    knobs.runtime_knobs.check = environment.check()
+
+
 def check_of(given: object, default: object) -> str | None:
     """Return what a launch checks: its option, else the kernel's setting, else that of the knob.
 
@@ -171,8 +179,20 @@ def check_of(given: object, default: object) -> str | None:
             mode = check_modes.as_mode(found)
             if check_modes.has_uninit(mode) and not shadows.are_kept():
                 shadows.keep()
+            if check_modes.has_streams(mode):
+                _check_streams()
             return mode
     return None
+
+
+def _check_streams() -> None:
+    """Let the order of streams be checked from now on, if torch has emulated devices."""
+    import emu.accelerator
+
+    if emu.accelerator.installed():
+        from emu.accelerator import stream_check
+
+        stream_check.start()
 
 
 def checked_by(backend: str, given: object) -> str | None:
@@ -214,6 +234,12 @@ def input_precision_of(options: dict[str, object]) -> str | None:
     if default not in _PRECISIONS:
         raise ValueError(f"TRITON_F32_DEFAULT must be one of {_PRECISIONS}, but got {default!r}")
     return default
+
+
+def warps_of(options: dict[str, object]) -> int:
+    """Return the number of warps that a launch gives, or the default."""
+    given = options.get("num_warps")
+    return given if isinstance(given, int) else DEFAULT_WARPS
 
 
 def backend_of(options: dict[str, object]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from distributed_tensors import begin, values
+from variants import thorough
 
 import emu
 
@@ -81,7 +82,7 @@ def wrong() -> None:
     assert (values(x) == dist.get_world_size()).all()
 
 
-@pytest.mark.parametrize("program", [mixed, memory, wrong])
+@pytest.mark.parametrize("program", thorough([mixed, memory, wrong], wrong))
 def test_all_reduce_at_once(program: object) -> None:
     assert callable(program)
     emu.launch(program, 2, timeout=60)

@@ -238,6 +238,7 @@ def run_functional() -> None:
     dist.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_functional_collectives_and_dtensor_work() -> None:
     emu.launch(run_functional, 2, preload=LOADED_ONCE)
 

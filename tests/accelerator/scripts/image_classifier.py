@@ -49,6 +49,7 @@ def main(checkpoint):
                 target = target.cuda(gpu, non_blocking=True)
             torch.cuda.current_stream().wait_stream(copies)
             images.record_stream(torch.cuda.current_stream())
+            target.record_stream(torch.cuda.current_stream())
             output = model(images)
             loss = criterion(output, target)
             accuracy = top(output, target, 5)

@@ -231,7 +231,7 @@ SMALL = """
     from emu.comm.errors import SymmetricMemoryError
     from emu.comm.memory.heap import register
     from emu.comm.layout import Layout
-    from emu.comm.world.linked import make_world
+    from emu.comm.world.making import make_world
     from emu.comm.memory.segment import Segment
 
     segment = Segment.create(Layout(n_pes=2, heap_bytes=1 << 30))

@@ -23,6 +23,7 @@ def kill_the_server(number: int, folder: str) -> None:
     Path(folder, str(os.getpid())).touch()
     world.barrier()
     if world.my_pe == 0:
+        time.sleep(1)  # the launch may not have heard yet that the last PE runs
         os.kill(os.getppid(), number)
     while True:
         time.sleep(0.01)
@@ -123,6 +124,7 @@ def modules_of_this_process() -> set[str]:
     return set(sys.modules)
 
 
+@pytest.mark.slow
 def test_modules_that_a_server_lacks_are_loaded_by_a_fresh_one_that_keeps_the_others() -> None:
     emu.launch(my_number, 1)
     before = serving.server_pid()

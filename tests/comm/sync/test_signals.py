@@ -133,6 +133,7 @@ def slow_sender() -> tuple[int, list[int], bool, float]:
     if world.my_pe == 0:
         for index in (2, 0, 3, 1):
             time.sleep(0.12)  # longer than a slice, so that the other really sleeps
+            world.fence()  # the data of the turn before come first
             world.put_signal(
                 data, np.full(1000, float(index)), 1, words, 1, index=index, sig_op=emu.AtomicOp.ADD
             )

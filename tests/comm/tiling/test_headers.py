@@ -260,6 +260,7 @@ def test_random_structs_have_the_bytes_that_a_c_compiler_gives_them(tmp_path):
     assert len(drawn) == 80
 
 
+@pytest.mark.slow
 @needs_cpp
 def test_a_cpp_compiler_accepts_the_headers_of_random_structs(tmp_path):
     header = tmp_path / "structs.cpp"

@@ -125,6 +125,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_after_a_launch_that_compiled_the_next_has_a_fresh_server_with_the_kernels(python):
     """What stood in for a kernel is gone, too, after the first call."""
     out = python(TWICE).stdout.split()

@@ -325,3 +325,11 @@ def test_a_refused_put_signal_stores_and_signals_nothing(
     me.put_signal(**good)  # type: ignore[arg-type] # the mistake under test
     assert data.on(1).tolist() == [1, 2, 3]
     assert words.on(1).tolist() == [1, 0, 0, 0]
+
+
+def test_a_value_that_only_begins_with_axes_of_one_is_refused(worlds: Worlds) -> None:
+    a = worlds(1)[0].alloc((4, 6), np.float32)
+    with pytest.raises(ArgumentError, match="value must broadcast"):
+        a[3] = [[1, 2, 3]]
+    a[3] = [[1, 2, 3, 4, 5, 6]]
+    assert a.local[3].tolist() == [1, 2, 3, 4, 5, 6]

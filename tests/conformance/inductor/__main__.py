@@ -1,6 +1,7 @@
 """Run suites of torch.compile on emu's Triton.
 
     python tests/conformance/inductor [--pytorch CHECKOUT] [--backend triton|cpp] [--only TEXT] [--sample N] [--jobs N]
+        [--without-skips]
 
 Without a checkout: ``operators.py``, every operator that the installed torch describes for its own tests (``op_db``),
 compiled and compared with itself run eagerly. With one: PyTorch's suite for a Triton back end of the CPU,
@@ -29,12 +30,18 @@ def main() -> int:
     )
     parser.add_argument("--dtypes", default="float32,float16,int64,bool", metavar="LIST")
     parser.add_argument("--samples", type=int, default=3, help="of each operator (default: 3)")
+    parser.add_argument(
+        "--without-skips",
+        action="store_true",
+        help="run what PyTorch's suite leaves out for other back ends of Triton on a CPU, too",
+    )
     options = parser.parse_args()
     environment = suite.environment(HERE)
     environment["CONFORMANCE_BACKEND"] = options.backend
     environment["CONFORMANCE_OPERATORS"] = options.operators
     environment["CONFORMANCE_DTYPES"] = options.dtypes
     environment["CONFORMANCE_SAMPLES"] = str(options.samples)
+    environment["CONFORMANCE_WITHOUT_SKIPS"] = "1" if options.without_skips else ""
     environment["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # --jobs uses the other cores
     environment["OMP_NUM_THREADS"] = "1"
     environment["PYTORCH_PRINT_REPRO_ON_FAILURE"] = "0"  # a line behind each error

@@ -96,6 +96,7 @@ def test_a_second_process_loads_what_the_first_compiled(package):
     assert run(package) == [22, 1, 0]
 
 
+@pytest.mark.slow
 def test_an_edit_in_another_file_gives_the_new_result(package):
     assert run(package) == [22, 0, 1]
     (package / "src" / "emu" / "kernels" / "probe_helper.py").write_text(

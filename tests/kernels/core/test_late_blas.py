@@ -26,6 +26,7 @@ assert "scipy.linalg" in sys.modules
 """
 
 
+@pytest.mark.slow
 def test_scipy_is_loaded_by_what_needs_it():
     pytest.importorskip("scipy")
     done = subprocess.run(

@@ -84,6 +84,7 @@ def test_a_program_is_converted(name: str, passes: str, programs: Path) -> None:
         assert said is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", thorough(NAMES, *NAMES[::4]))
 def test_a_program_is_converted_without_the_help_of_jaxlib(name: str, programs: Path) -> None:
     said = convert(programs / f"{name}.mlir", CONSERVATIVE)

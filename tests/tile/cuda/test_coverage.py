@@ -24,7 +24,8 @@ def test_the_error_names_operation_place_and_types() -> None:
 
 
 def test_all_operations_but_calls_are_covered() -> None:
-    assert set(Code) - COVERED == {Code.CALL}
+    # Observers are asked by the CPU's compiler and the reference alone.
+    assert set(Code) - COVERED == {Code.CALL, Code.OBSERVE}
 
 
 def test_a_module_that_breaks_a_rule_is_refused() -> None:

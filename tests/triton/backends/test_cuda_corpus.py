@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 FILES = [
     (one_in(4), "codegen/test_loops.py", "codegen/test_blocks.py"),
     pytest.param((one_in(4), "codegen"), marks=pytest.mark.slow),
-    # All tests of the language take 10 minutes.
+    # All tests of the language take minutes.
     pytest.param((one_in(10), "language"), marks=[pytest.mark.slow, pytest.mark.timeout(400)]),
     pytest.param(
         (one_in(4), "runtime/test_arguments.py", "runtime/test_jit.py", "test_conformance.py"),

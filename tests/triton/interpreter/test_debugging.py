@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from variants import thorough
 
 ROOT = Path(__file__).parents[3]
 
@@ -56,7 +57,9 @@ def session(tmp_path, stop, commands, *options):
     return script, done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("stop", ["breakpoint()", "import pdb; pdb.set_trace()"])
+@pytest.mark.parametrize(
+    "stop", thorough(["breakpoint()", "import pdb; pdb.set_trace()"], "breakpoint()")
+)
 def test_a_kernel_is_stepped_through(tmp_path, stop):
     # Since Python 3.13 the debugger stops at the statement itself, not behind it.
     behind = ["n"] if sys.version_info >= (3, 13) else []
@@ -91,6 +94,7 @@ def test_a_kernel_is_stepped_through(tmp_path, stop):
     assert lines[-2:] == ["(Pdb) np.float32(1.0)", "(Pdb) True"]
 
 
+@pytest.mark.slow
 def test_one_program_alone_is_run(tmp_path):
     _, lines = session(tmp_path, "print('row', row)", [], "--interpret", "--program", "1")
     assert lines == ["row 1", "False"]
@@ -137,6 +141,7 @@ print(int(total.on(0)[0]))
 """
 
 
+@pytest.mark.slow
 def test_atomic_operations_of_interpreted_kernels_are_atomic_among_pes(tmp_path):
     script = tmp_path / "two.py"
     script.write_text(TWO)
@@ -172,6 +177,7 @@ def pdb_session(tmp_path, commands, *arguments):
     return [line.replace(str(script), "softmax.py") for line in lines], first
 
 
+@pytest.mark.slow
 def test_a_breakpoint_of_a_file_is_met_in_every_program(tmp_path):
     line = SCRIPT.splitlines().index("    return y") + 1
     lines, _ = pdb_session(
@@ -183,6 +189,7 @@ def test_a_breakpoint_of_a_file_is_met_in_every_program(tmp_path):
     assert "(Pdb) 0.5" in lines
 
 
+@pytest.mark.slow
 def test_a_debugger_steps_from_a_program_into_the_next_one(tmp_path):
     last = (
         SCRIPT.splitlines().index(

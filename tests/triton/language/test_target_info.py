@@ -131,6 +131,7 @@ def _ask_on_a_device() -> None:
     assert told(4) == 90
 
 
+@pytest.mark.slow
 def test_kernels_see_the_emulated_gpu() -> None:
     pytest.importorskip("torch")
     check_on_devices(_ask_on_a_device)

@@ -179,6 +179,24 @@ def test_settings_without_effect_are_measured_once():
     assert [t[0] for t in kernel.configs_timings.values()] == [1, 1, 2, 2]
 
 
+@triton.jit
+def asks(y_ptr, n, BLOCK: tl.constexpr):
+    tl.store(y_ptr, tl.extra.cuda.num_warps())
+
+
+def test_settings_of_a_kernel_that_asks_for_its_warps_are_all_measured():
+    measured = []
+    settings = [
+        triton.Config({"BLOCK": 16}, num_warps=w, num_stages=s) for w in (2, 8) for s in (1, 2)
+    ]
+    kernel = triton.autotune(settings, ["n"])(asks)
+    kernel.do_bench = lambda launch, quantiles: measured.append(1) or [-len(measured)] * 3
+    y = np.zeros(4, np.float32)
+    kernel[blocks](y, 4)
+    assert len(measured) == 2
+    assert y[0] == kernel.best_config.num_warps == 8
+
+
 def test_times_are_kept_on_disk(tmp_path, monkeypatch):
     monkeypatch.setenv("EMU_CACHE_DIR", str(tmp_path))
     bench = Bench(2.0, 1.0)

@@ -147,6 +147,17 @@ def test_kernels_are_checked_where_the_knob_says_so() -> None:
         compiled().run(2, 1, 1, *HEAD, x, y, 2.0, 128, 0, 64)
 
 
+def test_a_check_of_races_needs_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    with triton.knobs.runtime.scope():
+        triton.knobs.runtime.check = "race"
+        kernel = compiled()
+    monkeypatch.setattr(scale, "fn", None)  # as of a kernel that another process has sent
+    x, y = arrays()
+    with pytest.raises(ValueError, match=r"kernel scale must have its function .* check='race'"):
+        kernel.run(2, 1, 1, *HEAD, x, y, 2.0, 100, 0, 64)
+    assert (y == -1).all()
+
+
 def test_a_kernel_goes_to_another_process_as_its_content(tmp_path: Path) -> None:
     kernel = compiled()
     sent = {**kernel.__dict__, "module": None, "function": None, "run": None}

@@ -266,7 +266,7 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (lambda: triton.jit(_kernel, interpret=np.ones(2)), TypeError, "interpret must be a bool"),
     (lambda: triton.jit(_kernel, noinline="no"), TypeError, "noinline must be a bool"),
     (lambda: triton.jit(_kernel, debug="no"), TypeError, "debug must be a bool"),
-    (lambda: triton.jit(_kernel, check=np.ones(2)), ValueError, "must be one of"),
+    (lambda: triton.jit(_kernel, check=np.ones(2)), ValueError, "must be a string"),
     (
         lambda: triton.jit(_kernel).add_pre_run_hook(None),
         TypeError,

@@ -1,4 +1,6 @@
-"""What the lanes of a loop may assume: that bounds hold and that remainders change nothing.
+"""What the lanes of a loop may assume: that bounds hold, and that divisions have one quotient in all lanes.
+
+Then a quotient is a number, and a remainder steps as what is divided: ``(start + range) % n`` is contiguous.
 
 A few scalar instructions test that at run time: of a regular tile the least and the greatest element tell it.
 """
@@ -25,7 +27,7 @@ _I64 = DTYPES["i64"]
 
 
 class Assumptions:
-    """What a loop may assume of its masks and remainders.
+    """What a loop may assume of its masks and divisions.
 
     Args:
         frame: The function that the loop is part of.
@@ -34,13 +36,13 @@ class Assumptions:
 
     Attributes:
         masks: The comparisons that may hold everywhere.
-        remainders: The operations that may change nothing.
+        divisions: The divisions and remainders that may have one quotient in all lanes.
     """
 
     def __init__(self, frame: Frame, group: Group, own: AbstractSet[Operation]) -> None:
         self._frame = frame
         self._own = own
-        self.masks, self.remainders = self._find(group)
+        self.masks, self.divisions = self._find(group)
 
     def make_true(self, mask: Value) -> bool:
         """Return whether a mask is true in all lanes if the bounds hold."""
@@ -55,7 +57,7 @@ class Assumptions:
 
     def emit_holds(self) -> Register | None:
         """Emit an i1 that says whether all assumptions hold; ``None`` if there are none."""
-        if not self.masks and not self.remainders:
+        if not self.masks and not self.divisions:
             return None
         builder = self._frame.builder
         reader = PointReader(self._frame, [builder], self._own)
@@ -70,14 +72,18 @@ class Assumptions:
             )
             word = "<" if operation.code in (Code.LT, Code.GT) else "<="
             conditions += [builder.icmp_signed(word, most, least), *safe, *safe_too]
-        for operation in self.remainders:
+        for operation in self.divisions:
             left, right = operation.operands
             least, most, safe = self._range(reader, left)
             bound, _, safe_too = self._range(reader, right)
             zero = r.number(r.I64, 0)
+            divides = builder.icmp_signed(">", bound, zero)
+            rest = builder.srem(least, builder.select(divides, bound, r.number(r.I64, 1)))
+            last = builder.add(rest, builder.sub(most, least))
             conditions += [
                 builder.icmp_signed(">=", least, zero),
-                builder.icmp_signed("<", most, bound),
+                divides,
+                builder.icmp_signed("<", last, bound),
                 *safe,
                 *safe_too,
             ]
@@ -117,9 +123,9 @@ class Assumptions:
         )
 
     def _find(self, group: Group) -> tuple[list[Operation], list[Operation]]:
-        """Return the comparisons that may hold everywhere, and the remainders that may change nothing."""
+        """Return the comparisons that may hold everywhere, and the divisions that may have one quotient."""
         masks: dict[Operation, None] = {}
-        remainders: dict[Operation, None] = {}
+        divisions: dict[Operation, None] = {}
         if group.is_serial:
             return [], []
         for operation in group.operations:
@@ -129,10 +135,41 @@ class Assumptions:
                 pointer, given = operation.operands[0], operation.operands[2:3]
             else:
                 continue
-            self._search_remainders(pointer, remainders)
+            self._search_divisions(pointer, divisions)
             for mask in given:
                 self._search_bounds(mask, masks)
-        return list(masks), list(remainders)
+        if self._reads_tiles_of(group, frozenset(divisions)):
+            divisions = {}
+        return list(masks), list(divisions)
+
+    def _reads_tiles_of(self, group: Group, assumed: frozenset[Operation]) -> bool:
+        """Return whether a loop would read a tile in memory at one lane for all, as an assumption has it.
+
+        Such a tile must be read lane by lane, each where it is needed: the loop may write others' lanes to its memory
+        behind those that have been read. Quotients that are assumed are computed, not read, and so is what steps by
+        them, with all that it is made from.
+        """
+        analysis, seen = self._frame.analysis, set[Value]()
+        waiting = [operand for operation in group.operations for operand in operation.operands]
+        while assumed and waiting:
+            value = waiting.pop()
+            operation = value.owner
+            if operation is None or operation in assumed or value in seen:
+                continue
+            seen.add(value)
+            is_here = operation in self._own or is_view(operation) or analysis.is_inline(value)
+            if not is_here and isinstance(value.type, Tile):
+                steps = [
+                    analysis.step(value, axis, assumed)
+                    for axis in range(len(value.shape))
+                    if analysis.step(value, axis) is None
+                ]
+                if 0 in steps:
+                    return True
+                if all(step is None for step in steps):
+                    continue
+            waiting += operation.operands
+        return False
 
     def _search_bounds(self, mask: Value, found: dict[Operation, None]) -> None:
         analysis, seen, waiting = self._frame.analysis, {mask}, [mask]
@@ -159,21 +196,33 @@ class Assumptions:
             element.is_signed or (element.is_integer and element.bits <= 32)
         )
 
-    def _search_remainders(self, pointer: Value, found: dict[Operation, None]) -> None:
-        analysis, seen, waiting = self._frame.analysis, {pointer}, [pointer]
+    def _search_divisions(self, pointer: Value, found: dict[Operation, None]) -> None:
+        seen, waiting = {pointer}, [pointer]
         while waiting:
             value = waiting.pop()
             operation = value.owner
             if operation is None or not isinstance(value.type, Tile):
                 continue
-            if operation.code is Code.REM:
-                left, right = operation.operands
-                uniform = all(analysis.step(right, axis) == 0 for axis in range(len(right.shape)))
-                if self._is_bounded(operation) and uniform and analysis.is_regular(left):
-                    found[operation] = None
+            if self._may_have_one_quotient(operation):
+                found[operation] = None
             elif operation.code is not Code.LOAD:
                 waiting += [v for v in reversed(operation.operands) if v not in seen]
                 seen.update(operation.operands)
+
+    def _may_have_one_quotient(self, operation: Operation) -> bool:
+        """Return whether a division by one number has a dividend whose lanes may differ, but step evenly."""
+        if operation.code not in (Code.DIV, Code.REM) or not self._is_bounded(operation):
+            return False
+        left, right = operation.operands
+        element, step = element_of(left.type), self._frame.analysis.step
+        axes = range(len(right.shape))
+        return (
+            isinstance(element, DType)
+            and element.is_integer
+            and all(step(right, axis) == 0 for axis in axes)
+            and any(step(left, axis) != 0 for axis in axes)
+            and self._frame.analysis.is_regular(left)
+        )
 
 
 def is_within(builder: ir.IRBuilder, number: Register, limit: int) -> Register:

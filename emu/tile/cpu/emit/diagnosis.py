@@ -14,7 +14,7 @@ from emu.tile.cpu.emit.asserting import FailedLanes
 from emu.tile.cpu.emit.frame import Frame, is_tile
 from emu.tile.cpu.emit.table import write
 from emu.tile.cpu.numeric import vector_builder as r
-from emu.tile.cpu.reports import Assert, FailedAssert, Print
+from emu.tile.cpu.reports import Assert, FailedAssert, Observe, Print
 from emu.tile.ir import Operation, Value
 from emu.tile.llvm import IrPointer, Register
 from emu.tile.types import DType, element_of
@@ -33,7 +33,7 @@ class Diagnosis:
         self, programs: list[Register], table: IrPointer, before: Diagnosis | None = None
     ) -> None:
         self.asserts: list[Assert] = [] if before is None else before.asserts
-        self.prints: list[Print | FailedAssert] = [] if before is None else before.prints
+        self.prints: list[Print | FailedAssert | Observe] = [] if before is None else before.prints
         self._programs = programs
         self._table = table
 
@@ -89,11 +89,21 @@ class Diagnosis:
 
     def print(self, frame: Frame, operation: Operation) -> None:
         """Emit the call that prints."""
-        specifications: list[tuple[tuple[int, ...], str]] = []
+        specifications = tuple((v.shape, _kind(v)) for v in operation.operands)
+        self._tell_values(frame, operation)
+        prefix, hex_ = str(operation.attributes["prefix"]), bool(operation.attributes["hex"])
+        self.prints.append(Print(prefix, hex_, specifications))
+
+    def observe(self, frame: Frame, operation: Operation) -> None:
+        """Emit the call that tells an observer."""
+        self._tell_values(frame, operation)
+        self.prints.append(Observe(operation.attributes["site"]))
+
+    def _tell_values(self, frame: Frame, operation: Operation) -> None:
+        """Emit the call of Python with the addresses of an operation's operands, for the next report."""
         items: list[Register] = []
         for value in operation.operands:
             element = element_of(value.type)
-            specifications.append((value.shape, _kind(value)))
             if is_tile(value):
                 copy = frame.new_copy(value, element)
                 groups.copy_tile(frame, value, copy)
@@ -104,8 +114,6 @@ class Diagnosis:
                 frame.builder.store(register, place)
             items.append(frame.builder.ptrtoint(place, r.I64))
         self._call_python(frame, frame.builder, items)
-        prefix, hex_ = str(operation.attributes["prefix"]), bool(operation.attributes["hex"])
-        self.prints.append(Print(prefix, hex_, tuple(specifications)))
         for value in operation.operands:
             frame.release_copy(value)
 

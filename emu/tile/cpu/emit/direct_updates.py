@@ -118,7 +118,7 @@ class _DirectUpdates(LoneUpdates):
     def _reader(self) -> PointReader:
         assumed = self._assumed
         own = self._group.operations[:-1]
-        return PointReader(self._frame, [], own, assumed.masks, assumed.remainders)
+        return PointReader(self._frame, [], own, assumed.masks, assumed.divisions)
 
     def _look(self) -> tuple[Register, Register | None]:
         frame = self._frame

@@ -38,7 +38,9 @@ from emu.tile.ops import Code
 from emu.tile.types import DTYPES, DType, element_of
 
 _I64 = DTYPES["i64"]
-_BORDERS = frozenset({Code.FOR, Code.WHILE, Code.IF, Code.PRINT, Code.BARRIER, Code.CALL})
+_BORDERS = frozenset(
+    {Code.FOR, Code.WHILE, Code.IF, Code.PRINT, Code.BARRIER, Code.CALL, Code.OBSERVE}
+)
 
 
 def _element(index: int) -> Point:
@@ -316,6 +318,8 @@ class Emitter:
             self._call(operation)
         elif code is Code.PRINT:
             self._diagnosis.print(self._frame, operation)
+        elif code is Code.OBSERVE:
+            self._diagnosis.observe(self._frame, operation)
 
     def _call(self, operation: Operation) -> None:
         """Call a function of the module; end the program if an assert fails in it, or it is told to stop."""

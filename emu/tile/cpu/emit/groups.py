@@ -1,8 +1,8 @@
 """One fused loop: loads, arithmetic, stores and reductions over tiles of one shape.
 
 A loop whose masks are bounds (``offsets < n``) is emitted twice. At run time, a few scalar instructions test
-whether the block lies wholly inside. If so, the version without masks runs; in it, a remainder like
-``offsets % n`` is known to change nothing, so that its loads are contiguous.
+whether the block lies wholly inside. If so, the version without masks runs; in it, ``offsets // n``
+is known to be one number, so that loads at ``offsets % n`` are contiguous.
 
 A store may overlap what a load of the same loop has still to read, as in ``store(p + 1, load(p))``. Aliasing depends
 on runtime pointers, so it is checked at run time; if they overlap, the load's tile is copied first and read from the
@@ -93,13 +93,13 @@ class GroupEmitter:
 
     def _inside(self, assumed: Assumptions, bound: Bound | None) -> None:
         """Emit the loop for where the assumptions hold: in two versions if its stores may go past the caches."""
-        masks, remainders = assumed.masks, assumed.remainders
+        masks, divisions = assumed.masks, assumed.divisions
         stores = [] if bound is not None else streaming.find(self._frame, self._group, assumed)
         if not stores:
-            self._nest(masks, remainders, bound)
+            self._nest(masks, divisions, bound)
             return
         frame = self._frame
-        reader = PointReader(frame, [frame.builder], self._own, masks, remainders)
+        reader = PointReader(frame, [frame.builder], self._own, masks, divisions)
         worth = streaming.emit_worth(frame, self._group, stores, reader)
         frame.streams = True
         streamed, plain, after = (frame.block(name) for name in ("streamed", "plain", "after"))
@@ -107,7 +107,7 @@ class GroupEmitter:
         for block, chosen in ((streamed, stores), (plain, [])):
             frame.start_block(block)
             self._streamed = frozenset(chosen)
-            self._nest(masks, remainders, None)
+            self._nest(masks, divisions, None)
             frame.builder.branch(after)
         frame.start_block(after)
 
@@ -128,7 +128,7 @@ class GroupEmitter:
     def update_alone(self, assumed: Assumptions) -> None:
         """Emit the loop of an atomic operation and its operands for a thread that is alone, where the assumptions hold."""
         self._alone = {"alone": True, "masked": False}
-        self._nest(assumed.masks, assumed.remainders, None)
+        self._nest(assumed.masks, assumed.divisions, None)
 
     def failures(self) -> dict[Operation, FailedLanes]:
         """Return the variables that say whether and where each ASSERT of the group failed."""
@@ -137,25 +137,25 @@ class GroupEmitter:
     # ---- loads in place
 
     def steps_in_place(self) -> list[Step] | None:
-        """Return the steps of the group's load along each axis, if bounds and remainders that are checked at run time hold.
+        """Return the steps of the group's load along each axis, if bounds and divisions that are checked at run time hold.
 
         ``None`` if it is not regular, or may have lanes that are off all the same.
         """
         (load,) = self._group.operations
         assumed = Assumptions(self._frame, self._group, self._own)
-        pointer, unchanged = load.operands[0], frozenset(assumed.remainders)
+        pointer, divided = load.operands[0], frozenset(assumed.divisions)
         analysis = self._frame.analysis
-        if not analysis.is_regular(pointer, unchanged):
+        if not analysis.is_regular(pointer, divided):
             return None
         if not all(map(assumed.make_true, load.operands[1:2])):
             return None
-        return [analysis.step(pointer, axis, unchanged) for axis in range(len(pointer.shape))]
+        return [analysis.step(pointer, axis, divided) for axis in range(len(pointer.shape))]
 
     def found(self) -> tuple[Memory, Register | None]:
         """Return the memory that the group's load reads if an i1 is true; ``None``: it always does."""
         (load,) = self._group.operations
         assumed = Assumptions(self._frame, self._group, self._own)
-        there = self._there(load, assumed.masks, assumed.remainders)
+        there = self._there(load, assumed.masks, assumed.divisions)
         return there, assumed.emit_holds()
 
     def place(self) -> Register | None:
@@ -200,11 +200,11 @@ class GroupEmitter:
         return holds
 
     def _there(
-        self, load: Operation, masks: Sequence[Operation], remainders: Sequence[Operation]
+        self, load: Operation, masks: Sequence[Operation], divisions: Sequence[Operation]
     ) -> Memory:
-        """Return the memory that a load reads, if bounds hold and remainders change nothing."""
+        """Return the memory that a load reads, if bounds hold and divisions change nothing."""
         frame, builder = self._frame, self._frame.builder
-        reader = PointReader(frame, [builder], self._own, masks, remainders)
+        reader = PointReader(frame, [builder], self._own, masks, divisions)
         pointer, element = load.operands[0], element_of(load.result.type)
         origin = (ZERO,) * len(pointer.shape)
         start = reader.read_short(pointer, origin)
@@ -345,11 +345,11 @@ class GroupEmitter:
     def _nest(
         self,
         masks: Sequence[Operation],
-        remainders: Sequence[Operation],
+        divisions: Sequence[Operation],
         bound: Bound | None,
     ) -> None:
         group = self._group
-        reader = PointReader(self._frame, [], self._own, masks, remainders)
+        reader = PointReader(self._frame, [], self._own, masks, divisions)
         reader.copies = self._copies
         reader.streamed = self._streamed
 

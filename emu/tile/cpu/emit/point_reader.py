@@ -76,7 +76,7 @@ class PointReader:
         builders: One per depth: where code for that depth goes.
         own: Operations of the loop, whose results are computed here, not read from memory.
         known_true: Comparisons that hold in every lane.
-        unchanged: Remainders that leave every lane as it is.
+        divisions: Divisions and remainders that have one quotient in all lanes.
     """
 
     def __init__(
@@ -85,14 +85,14 @@ class PointReader:
         builders: list[ir.IRBuilder],
         own: Collection[Operation] = (),
         known_true: Collection[Operation] = (),
-        unchanged: Collection[Operation] = (),
+        divisions: Collection[Operation] = (),
     ) -> None:
         self.frame = frame
         self.builders = builders
         self.count = 1  # lanes of a run
         self.own = frozenset(own)
         self.known_true = frozenset(known_true)
-        self.unchanged = frozenset(unchanged)
+        self.divisions = frozenset(divisions)
         # Of loads: an i1 that says to read a copy, and the copy.
         self.copies: dict[Operation, tuple[Register, Memory]] = {}
         # Of a walk within a bound: its comparison, the axis of that, and the index of the walk.
@@ -129,7 +129,7 @@ class PointReader:
         axis = run_axis(point)
         if axis is None or not self.frame.analysis.is_inline(value):
             return point
-        if self.frame.analysis.step(value, axis) == 0:  # the same in every lane: a scalar
+        if self.frame.analysis.step(value, axis, self.divisions) == 0:  # in every lane: a scalar
             return moved_to(point, axis, ZERO)
         return point
 
@@ -140,7 +140,10 @@ class PointReader:
     def _compute(self, value: Value, point: Point) -> Register:
         operation = value.owner
         stored = self.frame.memories.get(value)
-        if stored is not None and operation not in self.own:
+        is_divided = (
+            operation in self.divisions
+        )  # what has one quotient is not read at one lane for all
+        if stored is not None and operation not in self.own and not is_divided:
             return self.load_from(stored, point, element_of(value.type))
         assert operation is not None, "a tile argument has memory"
         if is_view(operation):
@@ -157,8 +160,8 @@ class PointReader:
             return self._arange(operation, point, lanes)
         if operation in self.known_true or self._is_within(operation, point):
             return r.number(r.vector(r.BIT, lanes), 1)
-        if operation in self.unchanged:
-            return self.read(operation.operands[0], point)
+        if is_divided:
+            return self._divided(operation, point)
         if code in ops.ELEMENTWISE:
             if code is Code.DIV and lanes is not None and element_of(value.type) is F32:
                 return self._quotient(operation, point)
@@ -172,6 +175,27 @@ class PointReader:
         }[code]
         with self.frame.at(operation):
             return emit(operation, point)
+
+    def _divided(self, operation: Operation, point: Point) -> Register:
+        """Return a quotient or remainder at a point, the quotient being the same in all lanes."""
+        one = self._one_of(operation)
+        if operation.code is Code.DIV:
+            return one
+        dividend = self.read(operation.operands[0], point)
+        builder, lanes = self.builder(point), r.lanes_of(dividend.type)
+        return builder.sub(dividend, one if lanes is None else r.splat(builder, one, lanes))
+
+    def _one_of(self, operation: Operation) -> Register:
+        """Return the quotient of all lanes; of a remainder what it takes off the dividend in each."""
+        key = (operation, "quotient")
+        if key not in self._memo:
+            origin: Point = (ZERO,) * len(operation.result.shape)
+            operands = [self.read(operand, origin) for operand in operation.operands]
+            found = self.frame.apply(self.builder(origin), operation, operands)
+            if operation.code is Code.REM:
+                found = self.builder(origin).sub(operands[0], found)
+            self._memo[key] = found
+        return self._memo[key]
 
     def _is_within(self, operation: Operation, point: Point) -> bool:
         """Return whether a comparison holds in all lanes because the walk is within its bound."""
@@ -295,7 +319,7 @@ class PointReader:
         if axis is None:
             address = self._redirected(operation, point, self.read(pointer, point))
             return memory.load_one(builder, element, address, mask, other)
-        step = self.frame.analysis.step(pointer, axis, self.unchanged)
+        step = self.frame.analysis.step(pointer, axis, self.divisions)
         if step is None:
             addresses = self.read(pointer, point)
             return memory.load_lanes(builder, element, addresses, self.count, mask, other)
@@ -363,7 +387,7 @@ class PointReader:
         if axis is None:
             memory.store_one(builder, element, self.read(pointer, point), register, mask)
             return
-        step = self.frame.analysis.step(pointer, axis, self.unchanged)
+        step = self.frame.analysis.step(pointer, axis, self.divisions)
         if step is None:
             memory.store_lanes(builder, element, self.read(pointer, point), register, mask)
             return
@@ -513,15 +537,16 @@ class PointReader:
         return self._linear_memo[key]
 
     def _linear(self, value: Value, point: Point, axis: int) -> tuple[Register, Stride]:
-        step = self.frame.analysis.step(value, axis, self.unchanged)
+        step = self.frame.analysis.step(value, axis, self.divisions)
         if step == 0 or point[axis].step == 0:
             alone = moved_to(point, axis, ZERO) if step == 0 else point
             return self.read_short(value, alone), 0
         operation = value.owner
         assert operation is not None
         builder, code = self.builder(point), operation.code
-        if operation in self.unchanged:
-            return self.linear(operation.operands[0], point, axis)
+        if operation in self.divisions:  # a remainder: quotients have no step
+            start, found = self.linear(operation.operands[0], point, axis)
+            return builder.sub(start, self._one_of(operation)), found
         if code is Code.ARANGE:
             start = builder.trunc(point[0].start, r.I32)
             begin = r.number(r.I32, operation.attributes["start"])

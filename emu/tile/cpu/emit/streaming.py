@@ -35,7 +35,9 @@ from emu.tile.types import DType, element_of
 _LEAST_BYTES = 1024
 """What a store of a program writes at least: of less, the test would cost what is gained."""
 
-_ORDERED = frozenset({*ops.ATOMIC, Code.WHILE, Code.BARRIER, Code.CALL, Code.PRINT, Code.ASSERT})
+_ORDERED = frozenset(
+    {*ops.ATOMIC, Code.WHILE, Code.BARRIER, Code.CALL, Code.PRINT, Code.OBSERVE, Code.ASSERT}
+)
 
 
 def find(frame: Frame, group: Group, assumed: Assumptions) -> list[Operation]:
@@ -46,7 +48,6 @@ def find(frame: Frame, group: Group, assumed: Assumptions) -> list[Operation]:
     axis = vector_axis(group.shape)
     if not stores or group.is_serial or group.materialized or group.shape[axis] % RUN:
         return []
-    unchanged = frozenset(assumed.remainders)
     for store in stores:
         pointer, value, *mask = store.operands
         element = element_of(value.type)
@@ -54,8 +55,8 @@ def find(frame: Frame, group: Group, assumed: Assumptions) -> list[Operation]:
         if (
             not isinstance(element, DType)
             or whole < _LEAST_BYTES
-            or frame.analysis.step(pointer, axis, unchanged) != element.bytes
-            or not frame.analysis.is_regular(pointer, unchanged)
+            or frame.analysis.step(pointer, axis) != element.bytes
+            or not frame.analysis.is_regular(pointer)
             or not all(map(assumed.make_true, mask))
         ):
             return []

@@ -231,7 +231,7 @@ class Analysis:
         Args:
             value: The tile.
             axis: Of its shape.
-            assumed: REM operations that are known to change nothing.
+            assumed: DIV and REM operations that are known to have one quotient in all lanes.
         """
         key = (value, axis, assumed)
         if key not in self._steps:
@@ -264,7 +264,7 @@ class Analysis:
         if all(step == 0 for step in steps):
             return 0
         if operation in assumed:
-            return steps[0]
+            return steps[0] if operation.code is Code.REM else 0
         if None in steps or not _is_wide(operation.result):
             return None
         code = operation.code

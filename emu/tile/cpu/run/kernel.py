@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from emu.tile import observing
 from emu.tile.assertions import Failure, describe
 from emu.tile.cpu import call, native
 from emu.tile.cpu.reports import (
@@ -20,12 +21,14 @@ from emu.tile.cpu.reports import (
     Assert,
     FailedAssert,
     Loop,
+    Observe,
     Print,
 )
 from emu.tile.cpu.run import (
     crash,
     crash_text,
     faults,
+    order,
     pool,
     private_memory,
     red_zones,
@@ -103,7 +106,7 @@ class Kernel:
     format: str
     scratch_bytes: int
     asserts: tuple[Assert, ...]
-    prints: tuple[Print | FailedAssert, ...]
+    prints: tuple[Print | FailedAssert | Observe, ...]
     loops: tuple[Loop, ...]
     parameters: tuple[tuple[str, str], ...]
     place: str
@@ -190,6 +193,8 @@ class Kernel:
         Raises:
             ValueError: The arguments take more than 64 KiB.
         """
+        if not self.loops and (seed := order.seed()):
+            return self._in_order(seed)
         # Local names, and ``_call`` written out: a launch of a small kernel takes as long as a few look-ups.
         pack_into, entry, facts = self._packer().pack_into, self._entry, self._facts_address
         state, needed = thread_state, self.scratch_bytes
@@ -227,6 +232,24 @@ class Kernel:
                 red_zones.report_launch(self.name, self.place, self.parameters, arguments)
             elif status:
                 self._fail(status, x, y)
+
+        return run
+
+    def _in_order(self, seed: int) -> Callable[[int, int, int, Sequence[object]], None]:
+        """Return what :meth:`bind` does, for one thread that runs programs in an order that is drawn.
+
+        A kernel with a WHILE loop is not for it: its programs may wait for each other.
+        """
+        packer, state = self._packer(), thread_state
+
+        def run(x: int, y: int, z: int, values: Sequence[object]) -> None:
+            table, _, arguments, *_ = state.buffers
+            # The head, of which only this is right, is packed again for each part.
+            packer.pack_into(table, 0, arguments, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, *values)
+            for first, last in order.draw(x * y * z, seed):
+                status = self.run_part(arguments, first, last, (x, y, z))
+                if status:
+                    self._fail(status, x, y)
 
         return run
 
@@ -285,6 +308,12 @@ class Kernel:
 
     def _report(self, index: int, address: int) -> None:
         report = self.prints[index]
+        if isinstance(report, Observe):
+            try:
+                observing.tell_at(report.site, address)
+            except BaseException as error:  # noqa: BLE001 - a signal's: the next poll stops the kernel
+                thread_state.error = error
+            return
         if isinstance(report, FailedAssert):
             program, failure = report.read(address)
             self._failures[program] = failure

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -189,7 +190,18 @@ _ADVICE = (
 )
 
 
+_reports: deque[str] = deque(maxlen=_RECORDS)
+
+
+def take_reports() -> list[str]:
+    """Return what was reported since this was called last, at most the last 64, each in one line without the advice."""
+    found = list(_reports)
+    _reports.clear()
+    return found
+
+
 def _say(text: str) -> None:
+    _reports.append(text)
     sys.stderr.write(f"emu: {text}\n{_ADVICE}\n")
     sys.stderr.flush()
 

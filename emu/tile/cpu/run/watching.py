@@ -93,8 +93,10 @@ def _poll(record: int) -> int:
 
 
 def _is_over() -> bool:
-    """Return whether other threads of the launch have ended it."""
+    """Return whether the launch has ended: by other threads, or by an error of this one."""
     job, shared = thread_state.job, turns.current()
+    if thread_state.error is not None:  # of an observer
+        return True
     return (job is not None and job.failed) or (shared is not None and shared.failed)
 
 

@@ -55,7 +55,8 @@ def _ld(registers: Registers, instruction: Instruction) -> None:
     items = target.items if isinstance(target, Vector) else (target,)
     for step, item in enumerate(items):
         pointer = _pointer(registers, instruction, 1, held, step)
-        registers.write(item, memory.load(pointer, registers.active), instruction.text)
+        found = memory.read(pointer, registers.active, None, _plain_order(instruction))
+        registers.write(item, found, instruction.text)
 
 
 def _st(registers: Registers, instruction: Instruction) -> None:
@@ -64,12 +65,25 @@ def _st(registers: Registers, instruction: Instruction) -> None:
     items = source.items if isinstance(source, Vector) else (source,)
     for step, item in enumerate(items):
         pointer = _pointer(registers, instruction, 0, held, step)
-        memory.store(pointer, registers.read(item, held, instruction.text), registers.active)
+        value = registers.read(item, held, instruction.text)
+        memory.write(pointer, value, registers.active, _plain_order(instruction))
 
 
 def _order(instruction: Instruction) -> dict[str, Any]:
+    found = next((_ORDERS[s] for s in instruction.suffixes if s in _ORDERS), "relaxed")
+    return {"sem": found, "scope": _scope(instruction)}
+
+
+def _plain_order(instruction: Instruction) -> memory.Order:
+    """Return the attributes of a load or a store: none of one that is weak."""
     found = next((_ORDERS[s] for s in instruction.suffixes if s in _ORDERS), None)
-    return {"sem": found}
+    if found is None and {"volatile", "cv"}.intersection(instruction.suffixes):
+        found = "volatile"
+    return {} if found is None else memory.order_of(found, _scope(instruction), found)
+
+
+def _scope(instruction: Instruction) -> str | None:
+    return next((s for s in instruction.suffixes if s in ("cta", "gpu", "sys")), None)
 
 
 def _changed(registers: Registers, instruction: Instruction, first: int) -> tensor:

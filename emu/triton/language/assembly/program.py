@@ -22,7 +22,7 @@ from emu.triton.language.assembly.text import (
     Vector,
     unsupported,
 )
-from emu.triton.language.context import builder
+from emu.triton.language.context import builder, current
 from emu.triton.language.conversion import bitcast_to, cast_to
 from emu.triton.language.extra.bits import is_nan
 from emu.triton.language.reductions import reduce_or
@@ -45,6 +45,9 @@ _NOTHING = {
     *("discard", "applypriority", "pmevent", "createpolicy"),
 }
 """Instructions that have no effect: one program is one thread, and its memory operations keep their order."""
+
+_FENCES = ("fence", "membar")
+"""Those that order what a program does for other programs, unless they are for the block alone: only a check of races asks."""
 
 _PACKED = {
     "f16x2": float16,
@@ -194,6 +197,8 @@ class Program:
             "testp": self._testp,
         }
         name = instruction.name
+        if name in _FENCES and "cta" not in instruction.suffixes and current().keeps_fences:
+            builder().barrier(fence=True)
         if name in _NOTHING:
             return
         if name in special:

@@ -121,6 +121,7 @@ def test_shardings_are_kept() -> None:
     assert f"stablehlo.multiply %arg0, %arg0 {sharding}" in str(module)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("jax") is None, reason="jax is not installed")
 def test_the_numbers_are_those_of_jaxlibs_pass() -> None:
     """In a process of its own: where JAX was imported, each later fork warns."""

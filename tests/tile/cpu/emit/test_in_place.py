@@ -119,6 +119,7 @@ def test_products_are_those_of_the_reference() -> None:
     check_products()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not native.host_is_x86(), reason="the other CPU is an x86, too")
 def test_products_for_a_cpu_without_avx512_are_those_of_the_reference() -> None:
     code = "import test_in_place as t; t.check_products(); t.check_order()"

@@ -173,6 +173,7 @@ def test_other_threads_of_python_go_on_while_a_kernel_spins():
     timer.join()
 
 
+@pytest.mark.slow
 def test_a_loop_that_computes_much_says_nothing(monkeypatch):
     said = []
     monkeypatch.setattr(watching, "publish", said.append)

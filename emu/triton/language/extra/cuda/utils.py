@@ -1,23 +1,46 @@
-"""What CUDA's programs ask about the GPU: one program is one thread of one warp here."""
+"""What CUDA's programs ask about the GPU. A program is one thread here, but answers as the launch describes it."""
 
 from __future__ import annotations
 
 from typing import NoReturn
 
 from emu.triton.language.constants import constexpr
+from emu.triton.language.context import current
 from emu.triton.language.conversion import constant
 from emu.triton.language.types import int32
 from emu.triton.language.values import tensor
+from emu.triton.source import asking_num_warps
+
+_WARP_SIZE = 32
 
 
+@asking_num_warps
 def num_threads() -> constexpr:
-    """Return the number of threads of a program: 1."""
-    return constexpr(1)
+    """Return the number of threads of a program: 32 for each of its warps.
+
+    Raises:
+        RuntimeError: As :func:`num_warps`.
+    """
+    return constexpr(_WARP_SIZE * _num_warps("num_threads"))
 
 
+@asking_num_warps
 def num_warps() -> constexpr:
-    """Return the number of warps of a program: 1."""
-    return constexpr(1)
+    """Return the number of warps of a program: what the launch gives as ``num_warps``, or 4.
+
+    Raises:
+        RuntimeError: The kernel reaches this function by something else than names, so that its key does not know.
+    """
+    return constexpr(_num_warps("num_warps"))
+
+
+def _num_warps(asked: str) -> int:
+    found = current().num_warps
+    if found is None:
+        raise RuntimeError(
+            f"{asked} must be called by its name, in the kernel or in a function that this calls by its name"
+        )
+    return found
 
 
 def smid() -> tensor:
