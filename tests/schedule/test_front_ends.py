@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 from schedule_programs import stores_and_signals, sums_of_a_server, takes_the_last
 
+import emu
 from emu.comm.schedule_options import Schedule
 from emu.schedule import explore
 from emu.schedule.running import Program
@@ -39,3 +45,26 @@ def test_programs_of_a_grid_run_in_other_orders() -> None:
     found = explore(takes_the_last, 1, runs=10, seed=2)
     assert found.failure is not None
     assert "AssertionError" in found.failure.outcome.summary
+
+
+def test_where_emu_lies_says_nothing(tmp_path: Path) -> None:
+    # The rooms that an operation goes through are named check, schedule and fault: so may be a folder of the user's.
+    above = tmp_path / "check" / "fault"
+    above.mkdir(parents=True)
+    (above / "emu").symlink_to(Path(emu.__file__).parent)
+    code = (
+        "import emu; from emu.schedule import explore; from schedule_programs import stores_and_signals; "
+        "found = explore(stores_and_signals, 2, args=(True,), runs=12, seed=1); "
+        "print(emu.__file__, found.failure)"
+    )
+    environment = dict(os.environ, PYTHONPATH=f"{above}:{Path(__file__).parents[1] / 'support'}")
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        cwd=above,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout == f"{above / 'emu' / '__init__.py'} None\n"

@@ -28,6 +28,9 @@ _BETWEEN = (
     "locking.py",
     "waiting.py",
 )
+_ROOMS_BETWEEN = tuple(
+    f"{folder}{room}{os.sep}" for folder in OWN_FOLDERS for room in ("check", "schedule", "fault")
+)
 _NUMPY = (f"{Path(np.__file__).parent}{os.sep}",)
 
 
@@ -161,8 +164,8 @@ class Sites:
 
 def _is_between(name: str) -> bool:
     """Return whether a file of emu's is one through which an access goes: of the check, or of symmetric arrays."""
-    parts = Path(name).parts
-    return not {"check", "schedule", "fault"}.isdisjoint(parts) or parts[-1] in _BETWEEN
+    # Where emu itself lies says nothing: a checkout may be below a folder of that name.
+    return name.startswith(_ROOMS_BETWEEN) or name.rpartition(os.sep)[2] in _BETWEEN
 
 
 def read_site(table: Bytes, number: int) -> Place:
