@@ -364,6 +364,15 @@ class Heap:
                     return heap + start, heap + start + nbytes
         return address, address
 
+    def name_at(self, offset: int) -> str:
+        """Return what reports call the allocation that an offset lies in; empty if it lies in none."""
+        with self.table_lock():
+            for index in self._table.used():
+                entry = self._table.entries[index]
+                if 0 <= offset - int(entry["offset"]) < int(entry["nbytes"]):
+                    return str(entry["name"].decode(errors="replace"))
+        return ""
+
     def describe_spans(self) -> list[tuple[int, int, str]]:
         """Return address, bytes and description of each array on each member, for reports.
 

@@ -61,6 +61,7 @@ from emu.comm.layout import (
 )
 from emu.comm.sync.futex import futex_wait, futex_wake, pause, sched_yield
 from emu.comm.sync.locks import add_range, add_rows, mark_atomic, word
+from emu.comm.sync.signal_numbers import ADD, DONE, FETCH, SET, SWAP
 from emu.kernels.atomics import (
     add_i32,
     add_i64,
@@ -82,16 +83,11 @@ ALL_SLEEPERS = 2**31 - 1
 SHORT_BYTES = 1 << 17
 """A put of up to this many bytes, some 5 microseconds at most, keeps the GIL."""
 SPINS_PER_YIELD = 100
-FETCH, SET, ADD, SWAP, CAS = range(5)
-"""Operations of :func:`atomic`."""
 PUT, GET, ARRANGE = range(3)
 """Directions of :func:`move_tile`."""
 
 READ_GET = 15 * 16
 """Kind of a get for :func:`note_read`."""
-
-DONE, DIFFERS = 1 << 40, (1 << 40) + 1
-"""Results of a passed barrier, with and without agreement; distinct from every int32 generation."""
 
 
 @jit()
@@ -423,9 +419,33 @@ def _differs(barrier: int, generation: int) -> Any:
 
 
 @jit()
-def _passed(barrier: int, generation: int) -> Any:
+def barrier_passed(barrier: int, generation: int) -> Any:
     """Return how a barrier was passed; nobody changes that before this PE arrives once more."""
     return DONE + np.int64(load_i32(_differs(barrier, generation)))
+
+
+@jit()
+def barrier_count(me: int, barrier: int, n_pes: int, tag: int) -> Any:
+    """Count this PE as arrived at a barrier; return the generation to wait for the end of, or how it was passed.
+
+    The arguments are those of :func:`barrier_arrive`, which waits besides.
+    """
+    generation = load_i32(barrier + 4)
+    first = load_i64(barrier + 16)
+    if first == 0:
+        first = compare_exchange_i64(barrier + 16, 0, tag)
+    if first != 0 and first != tag:
+        store_i32(_differs(barrier, generation), np.int32(1))
+    if add_i32(barrier, np.int32(1)) == n_pes - 1:
+        store_i32(barrier, np.int32(0))
+        store_i64(barrier + 16, 0)
+        # All have arrived here, so all have read how the barrier before this one was passed.
+        store_i32(_differs(barrier, generation + 1), np.int32(0))
+        add_i32(barrier + 4, np.int32(1))
+        if load_i32(barrier + 8) != 0:
+            futex_wake(barrier + 4, ALL_SLEEPERS)
+        return barrier_passed(barrier, generation)
+    return np.int64(generation)
 
 
 @jit()
@@ -443,24 +463,12 @@ def barrier_arrive(me: int, barrier: int, n_pes: int, tag: int) -> Any:
         ``DONE`` or, if not all came with the same tag, ``DIFFERS``; or the generation to go on
         waiting for with :func:`barrier_wait`.
     """
-    generation = load_i32(barrier + 4)
-    first = load_i64(barrier + 16)
-    if first == 0:
-        first = compare_exchange_i64(barrier + 16, 0, tag)
-    if first != 0 and first != tag:
-        store_i32(_differs(barrier, generation), np.int32(1))
-    if add_i32(barrier, np.int32(1)) == n_pes - 1:
-        store_i32(barrier, np.int32(0))
-        store_i64(barrier + 16, 0)
-        # All have arrived here, so all have read how the barrier before this one was passed.
-        store_i32(_differs(barrier, generation + 1), np.int32(0))
-        add_i32(barrier + 4, np.int32(1))
-        if load_i32(barrier + 8) != 0:
-            futex_wake(barrier + 4, ALL_SLEEPERS)
-        return _passed(barrier, generation)
+    generation = barrier_count(me, barrier, n_pes, tag)
+    if generation >= DONE:
+        return generation
     for spin in range(word(me, B_SPINS) + word(me, B_YIELDS)):
         if load_i32(barrier + 4) != generation:
-            return _passed(barrier, generation)
+            return barrier_passed(barrier, generation)
         relax(me, spin)
     add_i64(me + 8 * B_WAITING, 1)
     add_i32(barrier + 8, np.int32(1))
@@ -475,7 +483,7 @@ def barrier_wait(me: int, barrier: int, generation: int) -> Any:
     if load_i32(barrier + 4) == generation:
         return generation
     barrier_leave(me, barrier, 1)
-    return _passed(barrier, generation)
+    return barrier_passed(barrier, generation)
 
 
 @jit()

@@ -20,7 +20,7 @@ from __future__ import annotations
 from emu.comm.errors import CollectiveMismatchError
 from emu.comm.memory.stop import check_stopped
 from emu.comm.sync import entry_points
-from emu.comm.sync.signals import DIFFERS, DONE
+from emu.comm.sync.signal_numbers import DIFFERS, DONE
 from emu.comm.world.details import call_site
 from emu.comm.world.membership import Membership, publish_wait
 

@@ -34,7 +34,7 @@ from emu.comm.arrays import Words
 from emu.comm.engine.records import KEPT, NONE, PUSHED
 from emu.comm.engine.steps import STREAM_BYTES
 from emu.comm.sync import entry_points
-from emu.comm.sync.signals import DONE
+from emu.comm.sync.signal_numbers import DONE
 from emu.comm.world.agreement import CLOSING, mismatch
 from emu.comm.world.allocation import Allocation
 from emu.comm.world.collective_header import (

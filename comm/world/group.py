@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from emu.comm.sync import entry_points, signals
+from emu.comm.sync import entry_points, signal_numbers, signals
 from emu.comm.world.agreement import BARRIER, mismatch, pass_barrier
 from emu.comm.world.collectives import Collectives
 from emu.comm.world.locking import Locking
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from emu.comm.world.steering import Steering
 
 # Names that the hot paths look up on every call.
-_BARRIER, _DONE = BARRIER, signals.DONE
+_BARRIER, _DONE = BARRIER, signal_numbers.DONE
 
 
 class Stoppable(Protocol):

@@ -17,7 +17,7 @@ from emu.comm.arrays import Array
 from emu.comm.check_options import Checks
 from emu.comm.memory.segment import Segment
 from emu.comm.ops import AtomicOp, Cmp
-from emu.comm.sync import signals
+from emu.comm.sync import signal_numbers
 from emu.comm.world import transfer
 from emu.comm.world.array import Input, Output, SymmetricArray, symmetric
 from emu.comm.world.checks import check
@@ -296,21 +296,23 @@ class ListenedGroup(ListenedMeetings):
 
     def fetch_add(self, target: SymmetricArray, value: int, pe: int, *, index: int = 0) -> int:
         """Add as :meth:`Group.fetch_add` does."""
-        return self._fetching("fetch_add", target, pe, index, signals.ADD, (value, 0))
+        return self._fetching("fetch_add", target, pe, index, signal_numbers.ADD, (value, 0))
 
     def swap(self, target: SymmetricArray, value: int, pe: int, *, index: int = 0) -> int:
         """Replace as :meth:`Group.swap` does."""
-        return self._fetching("swap", target, pe, index, signals.SWAP, (value, 0))
+        return self._fetching("swap", target, pe, index, signal_numbers.SWAP, (value, 0))
 
     def compare_swap(
         self, target: SymmetricArray, expected: int, value: int, pe: int, *, index: int = 0
     ) -> int:
         """Replace as :meth:`Group.compare_swap` does."""
-        return self._fetching("compare_swap", target, pe, index, signals.CAS, (value, expected))
+        return self._fetching(
+            "compare_swap", target, pe, index, signal_numbers.CAS, (value, expected)
+        )
 
     def fetch(self, target: SymmetricArray, pe: int, *, index: int = 0) -> int:
         """Read as :meth:`Group.fetch` does."""
-        return self._fetching("fetch", target, pe, index, signals.FETCH, (0, 0))
+        return self._fetching("fetch", target, pe, index, signal_numbers.FETCH, (0, 0))
 
     def signal_op(
         self,

@@ -22,7 +22,7 @@ from emu.comm.errors import ArgumentError
 from emu.comm.layout import PLACE_HOLDS as _HOLDS
 from emu.comm.layout import PLACE_WAITS as _WAITS
 from emu.comm.ops import Cmp
-from emu.comm.sync import signals
+from emu.comm.sync import signal_numbers, signals
 from emu.comm.world.array import SymmetricArray, symmetric
 from emu.comm.world.one_sided import OneSided
 from emu.comm.world.waiting import Waiting
@@ -56,14 +56,14 @@ class Locking(OneSided):
                 "already, and would wait for itself"
             )
         mine = owner.my_pe
-        before = owner._atomic(words, _HOME, _TAIL, signals.SWAP, mine + 1, 0)
+        before = owner._atomic(words, _HOME, _TAIL, signal_numbers.SWAP, mine + 1, 0)
         if not 0 <= before <= owner.n_pes:
-            owner._atomic(words, _HOME, _TAIL, signals.SWAP, before, 0)
+            owner._atomic(words, _HOME, _TAIL, signal_numbers.SWAP, before, 0)
             raise _not_zeroed(label, before)
         mark = _WAITS if before else _HOLDS
-        owner._atomic(words, mine, _PLACE, signals.ADD, mark, 0)
+        owner._atomic(words, mine, _PLACE, signal_numbers.ADD, mark, 0)
         if before:
-            owner._atomic(words, before - 1, _PLACE, signals.ADD, mine + 1, 0)
+            owner._atomic(words, before - 1, _PLACE, signal_numbers.ADD, mine + 1, 0)
             Waiting.wait_for(owner, [(words, _PLACE, Cmp.LT, _WAITS)], f"set_lock({label})")
 
     def test_lock(self, lock: SymmetricArray, *, index: int = 0) -> bool:
@@ -82,11 +82,11 @@ class Locking(OneSided):
         owner, words, label = self._lock(lock, index)
         place_of(owner, words, label)
         mine = owner.my_pe
-        before = owner._atomic(words, _HOME, _TAIL, signals.CAS, mine + 1, 0)
+        before = owner._atomic(words, _HOME, _TAIL, signal_numbers.CAS, mine + 1, 0)
         if not 0 <= before <= owner.n_pes:
             raise _not_zeroed(label, before)
         if not before:
-            owner._atomic(words, mine, _PLACE, signals.ADD, _HOLDS, 0)
+            owner._atomic(words, mine, _PLACE, signal_numbers.ADD, _HOLDS, 0)
         return not before
 
     def clear_lock(self, lock: SymmetricArray, *, index: int = 0) -> None:
@@ -107,14 +107,14 @@ class Locking(OneSided):
             )
         signals.full_fence()
         if place == _HOLDS:  # nobody is known to come after it
-            last = owner._atomic(words, _HOME, _TAIL, signals.CAS, 0, mine + 1)
+            last = owner._atomic(words, _HOME, _TAIL, signal_numbers.CAS, 0, mine + 1)
             if last != mine + 1:  # but somebody will be in a moment
                 Waiting.wait_for(owner, [(words, _PLACE, Cmp.GT, _HOLDS)], f"clear_lock({label})")
-                place = owner._atomic(words, mine, _PLACE, signals.FETCH, 0, 0)
-        owner._atomic(words, mine, _PLACE, signals.SET, 0, 0)
+                place = owner._atomic(words, mine, _PLACE, signal_numbers.FETCH, 0, 0)
+        owner._atomic(words, mine, _PLACE, signal_numbers.SET, 0, 0)
         if place != _HOLDS:
             next_one = place - _HOLDS - 1
-            owner._atomic(words, next_one, _PLACE, signals.ADD, _HOLDS - _WAITS, 0)
+            owner._atomic(words, next_one, _PLACE, signal_numbers.ADD, _HOLDS - _WAITS, 0)
 
     def _lock(self, lock: SymmetricArray, index: int) -> tuple[OneSided, SymmetricArray, str]:
         """Return the group that a lock belongs to, the two words of its element, and what messages call it."""
@@ -132,7 +132,7 @@ class Locking(OneSided):
 
 def place_of(owner: OneSided, words: SymmetricArray, label: str) -> int:
     """Return this PE's place, 0 if it does not hold the lock, after checking that it can be one."""
-    place = owner._atomic(words, owner.my_pe, _PLACE, signals.FETCH, 0, 0)
+    place = owner._atomic(words, owner.my_pe, _PLACE, signal_numbers.FETCH, 0, 0)
     if place and not 0 <= place - _HOLDS <= owner.n_pes:
         raise _not_zeroed(label, place)
     return place

@@ -17,7 +17,7 @@ import numpy as np
 from emu.comm.arrays import Array
 from emu.comm.errors import ArgumentError
 from emu.comm.ops import AtomicOp
-from emu.comm.sync import signals
+from emu.comm.sync import signal_numbers
 from emu.comm.world.array import Input, Output, SymmetricArray, symmetric
 from emu.comm.world.checks import check
 from emu.comm.world.one_sided import OneSided
@@ -115,7 +115,7 @@ class NonBlocking(OneSided):
         Raises:
             ArgumentError: As :meth:`fetch_add`; or ``out`` has another dtype, is read-only or has no such element.
         """
-        self._start(out, out_index, target, pe, index, signals.ADD, value)
+        self._start(out, out_index, target, pe, index, signal_numbers.ADD, value)
 
     def swap_nbi(
         self,
@@ -128,7 +128,7 @@ class NonBlocking(OneSided):
         out_index: int = 0,
     ) -> None:
         """Start a :meth:`swap`; its result goes to ``out`` as that of :meth:`fetch_add_nbi` does."""
-        self._start(out, out_index, target, pe, index, signals.SWAP, value)
+        self._start(out, out_index, target, pe, index, signal_numbers.SWAP, value)
 
     def compare_swap_nbi(
         self,
@@ -142,13 +142,13 @@ class NonBlocking(OneSided):
         out_index: int = 0,
     ) -> None:
         """Start a :meth:`compare_swap`; its result goes to ``out`` as that of :meth:`fetch_add_nbi` does."""
-        self._start(out, out_index, target, pe, index, signals.CAS, value, expected)
+        self._start(out, out_index, target, pe, index, signal_numbers.CAS, value, expected)
 
     def fetch_nbi(
         self, out: Output, target: SymmetricArray, pe: int, *, index: int = 0, out_index: int = 0
     ) -> None:
         """Start a :meth:`fetch`; its result goes to ``out`` as that of :meth:`fetch_add_nbi` does."""
-        self._start(out, out_index, target, pe, index, signals.FETCH, 0)
+        self._start(out, out_index, target, pe, index, signal_numbers.FETCH, 0)
 
     def _start(
         self,

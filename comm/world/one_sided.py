@@ -17,7 +17,7 @@ import numpy as np
 
 from emu.comm.arrays import Array
 from emu.comm.ops import AtomicOp
-from emu.comm.sync import entry_points, signals
+from emu.comm.sync import entry_points, signal_numbers, signals
 from emu.comm.sync.entry_points import atomic, put_dense, put_short
 from emu.comm.world import transfer
 from emu.comm.world.array import Input, Output, SymmetricArray
@@ -26,7 +26,7 @@ from emu.comm.world.waiting import UNFIT, Waiting, encode, word_operation
 
 # Names that the fast paths look up on every call.
 _ndarray, _SET, _ADD = np.ndarray, AtomicOp.SET, AtomicOp.ADD
-_SET_WORD = signals.SET
+_SET_WORD = signal_numbers.SET
 _SHORT_BYTES = signals.SHORT_BYTES
 
 
@@ -194,21 +194,21 @@ class OneSided(Waiting):
 
     def fetch_add(self, target: SymmetricArray, value: int, pe: int, *, index: int = 0) -> int:
         """Add to element ``index`` (C order) on PE ``pe`` atomically; return its old value."""
-        return self._atomic(target, pe, index, signals.ADD, value, 0)
+        return self._atomic(target, pe, index, signal_numbers.ADD, value, 0)
 
     def swap(self, target: SymmetricArray, value: int, pe: int, *, index: int = 0) -> int:
         """Replace element ``index`` on PE ``pe`` atomically; return its old value."""
-        return self._atomic(target, pe, index, signals.SWAP, value, 0)
+        return self._atomic(target, pe, index, signal_numbers.SWAP, value, 0)
 
     def compare_swap(
         self, target: SymmetricArray, expected: int, value: int, pe: int, *, index: int = 0
     ) -> int:
         """Replace element ``index`` if it is ``expected``, atomically; return its old value."""
-        return self._atomic(target, pe, index, signals.CAS, value, expected)
+        return self._atomic(target, pe, index, signal_numbers.CAS, value, expected)
 
     def fetch(self, target: SymmetricArray, pe: int, *, index: int = 0) -> int:
         """Read element ``index`` on PE ``pe`` atomically."""
-        return self._atomic(target, pe, index, signals.FETCH, 0, 0)
+        return self._atomic(target, pe, index, signal_numbers.FETCH, 0, 0)
 
     def signal_op(
         self,

@@ -18,7 +18,7 @@ import numpy as np
 
 from emu.comm.arrays import Array, Words
 from emu.comm.engine.records import KEPT, NONE
-from emu.comm.sync.signals import DONE
+from emu.comm.sync.signal_numbers import DONE
 from emu.comm.world.array import Input, Output, SymmetricArray
 from emu.comm.world.collective_header import COMPARED, HEADER_WORDS, UNKNOWN, CollectiveHeader
 from emu.comm.world.prepared_rounds import BEGIN, CALL, MIXED, RESUME, UNPREPARED, call_entry

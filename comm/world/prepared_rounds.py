@@ -15,7 +15,8 @@ import numpy as np
 
 from emu.comm.engine.records import MEMBER, PULL, STAGE, words
 from emu.comm.engine.steps import Record, stage_turn
-from emu.comm.sync.signals import DONE, barrier_arrive
+from emu.comm.sync.signal_numbers import DONE
+from emu.comm.sync.signals import barrier_arrive
 from emu.comm.world.agreement import OPENING
 from emu.comm.world.collective_header import COMPARED
 from emu.comm.world.rounds import PLAN, TO_CONSUME, run_rounds

@@ -24,7 +24,8 @@ from emu.comm.engine.steps import (
     reduce_slice,
     stage_turn,
 )
-from emu.comm.sync.signals import DONE, barrier_arrive
+from emu.comm.sync.signal_numbers import DONE
+from emu.comm.sync.signals import barrier_arrive
 from emu.comm.world.agreement import OPENING, ROUND
 from emu.kernels.atomics import fence
 from emu.kernels.core.address import array_data, as_pointer

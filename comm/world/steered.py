@@ -22,7 +22,7 @@ from emu.comm.fault_options import Faults
 from emu.comm.memory.segment import Segment
 from emu.comm.ops import AtomicOp, Cmp
 from emu.comm.schedule_options import Schedule
-from emu.comm.sync import signals
+from emu.comm.sync import signal_numbers, signals
 from emu.comm.world.array import Input, SymmetricArray
 from emu.comm.world.group import Group
 from emu.comm.world.listened import (
@@ -409,7 +409,7 @@ class SteeredGroup(ListenedGroup):
         tail = owner.members[0], words.offset, 4
 
         def holds() -> bool:
-            return not signals.atomic(self.me, *tail, signals.FETCH, 0, 0)
+            return not signals.atomic(self.me, *tail, signal_numbers.FETCH, 0, 0)
 
         if not place_of(owner, words, text):  # else it raises
             self.steering.wait(f"set_lock {text}", spans, holds)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from emu.comm.arrays import Array
-from emu.comm.sync import entry_points, signals
+from emu.comm.sync import entry_points, signal_numbers
 from emu.comm.world.listening import Tile, Word
 from emu.comm.world.membership import Membership
 from emu.comm.world.steering import Span, Steering
@@ -110,7 +110,7 @@ class UncheckedListener:
 
     def signal(self, world_pe: int, offset: int, size: int, adds: bool, value: int) -> None:
         """Do a SET or an ADD of a word, now or later."""
-        code = signals.ADD if adds else signals.SET
+        code = signal_numbers.ADD if adds else signal_numbers.SET
         self.atomic("signal_op", Word(world_pe, offset, size), code, value, 0, fetches=False)
 
     def _atomic(self, word: Word, code: int, value: int, expected: int) -> int:

@@ -12,7 +12,7 @@ from emu.comm.arrays import Array
 from emu.comm.errors import ArgumentError
 from emu.comm.memory.stop import check_stopped
 from emu.comm.ops import AtomicOp, Cmp
-from emu.comm.sync import signals
+from emu.comm.sync import signal_numbers, signals
 from emu.comm.sync.entry_points import end_sleep, test_word, wait_word
 from emu.comm.world import details
 from emu.comm.world.allocation import Allocation
@@ -57,8 +57,12 @@ def word_operation(name: str, op: AtomicOp) -> int:
         ArgumentError: It is not an AtomicOp.
     """
     if type(op) is AtomicOp:
-        return signals.SET if op is AtomicOp.SET else signals.ADD
-    return signals.ADD if check.choice(name, op, AtomicOp) is AtomicOp.ADD else signals.SET
+        return signal_numbers.SET if op is AtomicOp.SET else signal_numbers.ADD
+    return (
+        signal_numbers.ADD
+        if check.choice(name, op, AtomicOp) is AtomicOp.ADD
+        else signal_numbers.SET
+    )
 
 
 class Waiting(Allocation):

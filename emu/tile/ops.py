@@ -131,6 +131,7 @@ class Code(enum.IntEnum):
         500  # pointer, integer -> pointer        in elements; the integer is sign- or zero-extended
     )
     # {order, scope} of these: what a check of races knows of the order among programs; nothing else asks for it.
+    # {machine = true} of a LOAD: what it finds is told by a MACHINE_CALL, and checks of memory leave it alone.
     LOAD = 501  # pointer[, i1[, T]] -> T               where the mask is false: the other, by default 0
     STORE = 502  # pointer, T[, i1]
     ATOMIC_RMW = 503  # {kind} pointer, T[, i1] -> T    the old value; 0 where the mask is false
@@ -160,6 +161,10 @@ class Code(enum.IntEnum):
     ASSERT = 903  # {message, names} T of i1, then what its error shows: T of any dtype, or scalars
     PRINT = 904  # {prefix, hex} values...
     OBSERVE = 905  # {site} i64, values...           tells the observer of that number the values: see ``observing``
+
+    # 950: the machine that a PE is a part of: see ``machine``
+    MACHINE_WORD = 950  # {what} -> i64                the same for all programs of a launch
+    MACHINE_CALL = 951  # {what} i64... -> i64         uses memory of other PEs
 
 
 class Rmw(enum.Enum):
@@ -229,12 +234,17 @@ READS = ATOMIC | {Code.LOAD}
 CONTROL = frozenset({Code.FOR, Code.WHILE, Code.IF, Code.CALL})
 TERMINATORS = frozenset({Code.YIELD, Code.RETURN})
 
-IMPURE = MEMORY | CONTROL | TERMINATORS | {Code.BARRIER, Code.ASSERT, Code.PRINT, Code.OBSERVE}
+IMPURE = (
+    MEMORY
+    | CONTROL
+    | TERMINATORS
+    | {Code.BARRIER, Code.ASSERT, Code.PRINT, Code.OBSERVE, Code.MACHINE_CALL}
+)
 """Operations that may not be dropped, copied or moved past others freely; so are those whose regions hold any."""
 
 EFFECTS = ATOMIC | frozenset(
     {Code.STORE, Code.WHILE, Code.CALL, Code.RETURN, Code.BARRIER, Code.ASSERT, Code.PRINT}
-    | {Code.OBSERVE}
+    | {Code.OBSERVE, Code.MACHINE_CALL}
 )
 """Operations that are needed although no result of them is; a WHILE may wait for other programs."""
 
@@ -242,7 +252,8 @@ PURE = (
     ELEMENTWISE
     | LEAVES
     | SHAPES
-    | {Code.PROGRAM_ID, Code.NUM_PROGRAMS, Code.HISTOGRAM, Code.SORT, Code.DOT}
+    | {Code.PROGRAM_ID, Code.NUM_PROGRAMS, Code.MACHINE_WORD}
+    | {Code.HISTOGRAM, Code.SORT, Code.DOT}
 )
 """Equal operands give equal results, so one of two equal operations will do.
 

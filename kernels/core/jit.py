@@ -427,6 +427,27 @@ def entry(function: Dispatcher, integers: int, floats: int = 0) -> EntryPoint:
     return _entry(function, entry_signature(integers, floats))
 
 
+def native_address(function: Dispatcher, integers: int) -> int:
+    """Return the address of a kernel of ``int64`` arguments, for native code: a C function of them that returns one.
+
+    It lives as long as the process. Nobody may call it with an argument that makes the kernel raise.
+
+    Args:
+        function: A kernel made by :func:`jit`, which returns an integer.
+        integers: Number of its arguments.
+
+    Raises:
+        RuntimeError: Numba is told not to compile (``NUMBA_DISABLE_JIT``).
+    """
+    if not hasattr(function, "overloads"):
+        raise RuntimeError("a kernel has no native code while NUMBA_DISABLE_JIT is set")
+    signature = entry_signature(integers)
+    function.compile(signature)
+    compiled: Any = function.overloads[signature]
+    name = compiled.fndesc.llvm_cfunc_wrapper_name
+    return int(compiled.library.get_pointer_to_function(name))
+
+
 def entry_when_called(function: Dispatcher, integers: int) -> EntryPoint:
     """Return :func:`entry`, which is looked up, or compiled, at its first call only.
 

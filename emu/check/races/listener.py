@@ -28,7 +28,7 @@ from emu.comm.arrays import Array, Words
 from emu.comm.check_options import STRONG, Checks
 from emu.comm.memory.segment import Segment
 from emu.comm.sync.entry_points import put_short
-from emu.comm.sync.signals import ADD, FETCH, SET
+from emu.comm.sync.signal_numbers import ADD, FETCH, SET
 from emu.comm.world.listening import Tile, Word
 from emu.comm.world.membership import Membership
 

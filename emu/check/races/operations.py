@@ -44,7 +44,7 @@ from emu.check.races.signal_words import (
     publish,
 )
 from emu.comm.layout import B_HEAPS, B_N_PES, B_STRIDE, LINE
-from emu.comm.sync import locks, signals
+from emu.comm.sync import locks, signal_numbers, signals
 from emu.kernels.atomics import load_i32, load_i64
 from emu.kernels.core.address import array_data
 from emu.kernels.core.jit import entry_when_called, jit
@@ -263,7 +263,9 @@ def atomic(
     words[S_FOUND] = 0
     lock(state, heap)
     old = signals.atomic(words[S_ME], heap, offset, size, operation, value, expected)
-    writes = operation != signals.FETCH and (operation != signals.CAS or old == expected)
+    writes = operation != signal_numbers.FETCH and (
+        operation != signal_numbers.CAS or old == expected
+    )
     if purpose == FETCHES:
         join_newest(state, heap, offset)
         purpose = PROGRAM
@@ -271,7 +273,7 @@ def atomic(
     identity = new_record(state, purpose, heap, kind, site, offset, offset + size)
     touch_run(state, heap, offset, offset + size, identity, kind, _sends(purpose))
     if writes:
-        how = ADDS if operation == signals.ADD else SETS
+        how = ADDS if operation == signal_numbers.ADD else SETS
         publish(state, heap, offset, _load(state, heap, offset, size), how, 0, 0)
     unlock(state, heap)
     return old
@@ -300,7 +302,7 @@ def signal_put(
     kind = kind | ATOMIC | WRITES
     identity = new_record(state, ATOMICS, heap, kind, site, offset, offset + size)
     touch_run(state, heap, offset, offset + size, identity, kind, 1)
-    how = ADDS if operation == signals.ADD else SETS
+    how = ADDS if operation == signal_numbers.ADD else SETS
     publish(state, heap, offset, _load(state, heap, offset, size), how, head, put)
     unlock(state, heap)
     return words[S_FOUND]

@@ -31,6 +31,9 @@ _BETWEEN = (
 _ROOMS_BETWEEN = tuple(
     f"{folder}{room}{os.sep}" for folder in OWN_FOLDERS for room in ("check", "schedule", "fault")
 )
+_KERNEL_CALLS = frozenset(os.path.join(f, "world", "kernel_calls.py") for f in OWN_FOLDERS) | {
+    os.path.join(f, "comm", "world", "kernel_calls.py") for f in OWN_FOLDERS
+}
 _NUMPY = (f"{Path(np.__file__).parent}{os.sep}",)
 
 
@@ -112,11 +115,25 @@ class Sites:
         return known[0]
 
     def _of(self, operation: str, frame: FrameType) -> Site:
+        if frame.f_code.co_filename in _KERNEL_CALLS:
+            return self._of_kernel(operation, frame)
         key = (id(frame.f_code), frame.f_lasti, operation)
         known = self._known.get(key)
         if known is None:
             # The code object is kept: its id would else be another's.
             known = self._known[key] = (self._add(operation, frame), frame.f_code)
+        return known[0]
+
+    def _of_kernel(self, operation: str, frame: FrameType | None) -> Site:
+        """Return the line of the program that launches a kernel which makes an operation: it is the program's own."""
+        while frame is not None and frame.f_back is not None and self._kind(frame.f_code):
+            frame = frame.f_back
+        assert frame is not None
+        key = (id(frame.f_code), frame.f_lasti, f"{operation} of a kernel")
+        known = self._known.get(key)
+        if known is None:
+            place = Place(key[2], frame.f_code.co_filename, frame.f_lineno)
+            known = self._known[key] = (Site(self._number(place), is_own=False), frame.f_code)
         return known[0]
 
     def _kind(self, code: CodeType) -> int:

@@ -62,17 +62,20 @@ that is kept in a register."""
 
 STACK_WORDS = 128
 
-TABLE_BYTES = BYTES + 24 + 8 * (7 + STACK_WORDS)
+STOPPED = BYTES // 8 + 10 + STACK_WORDS
+"""Word behind the stack: whether a call of the machine has failed, and the kernel must stop."""
+
+TABLE_BYTES = 8 * (STOPPED + 1)
 
 ASK_NS = 20_000_000
 """Value of ``INTERVAL``, unless programs take turns."""
 
-PRINT, NOTE, NOTE_BYTES, KERNEL, LAUNCHES, CODE, POINTERS = range(7)
+PRINT, NOTE, NOTE_BYTES, KERNEL, LAUNCHES, CODE, POINTERS, MACHINE = range(8)
 """Words of a kernel's constants: the function that prints; address and length of the text written if the kernel
 crashes; number of the kernel; address of the two words below; its entry point; address of the count of its pointer
-arguments, and behind it their numbers."""
+arguments, and behind it their numbers; address of the machine words (``emu.tile.machine_words``)."""
 
-FACTS_WORDS = 7
+FACTS_WORDS = 8
 
 RUNNING, ALONE = range(2)
 """Words that all threads of a process share, see ``run.private_memory``: how many run a kernel; the address of the table

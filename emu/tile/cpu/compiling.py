@@ -66,6 +66,7 @@ def compile(module: Module, *, options: Options | None = None) -> Kernel:
         tuple((argument.name, str(argument.type)) for argument in kernel.body.arguments),
         _place(kernel),
         _updated(kernel),
+        _machine_calls(module),
         places,
         native.to_object(
             text, effort=native.Effort.FULL if options.optimise else native.Effort.QUICK
@@ -84,6 +85,18 @@ def _updated(kernel: Function) -> tuple[int, int]:
             if number is not None:
                 return number, math.prod(operation.operands[0].shape)
     return -1, 0
+
+
+def _machine_calls(module: Module) -> tuple[str, ...] | None:
+    """Return what ``Kernel.machine_calls`` holds."""
+    found: dict[str, None] = {}
+    reads = False
+    for function in _callees_first(module):
+        for operation in function.body.walk():
+            reads |= operation.code is Code.MACHINE_WORD
+            if operation.code is Code.MACHINE_CALL:
+                found[str(operation.attributes["what"])] = None
+    return tuple(found) if found or reads else None
 
 
 def _place(kernel: Function) -> str:

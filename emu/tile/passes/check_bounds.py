@@ -383,8 +383,13 @@ MASK_AT: dict[Code, int | None] = {
 }
 """Position of the mask among the operands."""
 
-_BORDERS = ops.CONTROL | ops.TERMINATORS | {Code.BARRIER, Code.ASSERT, Code.PRINT, Code.OBSERVE}
-_MOVABLE = (ops.ELEMENTWISE | ops.LEAVES | ops.SHAPES | {Code.PROGRAM_ID, Code.NUM_PROGRAMS}) - (
+_BORDERS = (
+    ops.CONTROL
+    | ops.TERMINATORS
+    | {Code.BARRIER, Code.ASSERT, Code.PRINT, Code.OBSERVE, Code.MACHINE_CALL}
+)
+_LAUNCH = {Code.PROGRAM_ID, Code.NUM_PROGRAMS, Code.MACHINE_WORD}
+_MOVABLE = (ops.ELEMENTWISE | ops.LEAVES | ops.SHAPES | _LAUNCH) - (
     ops.COSTLY - {Code.DIV, Code.REM}
 )
 

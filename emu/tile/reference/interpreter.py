@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from emu.tile import observing, printing
+from emu.tile import machine_words, observing, printing
 from emu.tile.assertions import find_failure, names_of
 from emu.tile.ir import (
     Function,
@@ -260,6 +260,15 @@ def _observe(p: Program, o: Operation, operands: list[Array], frame: Frame) -> R
     return ()
 
 
+def _machine_word(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
+    return (np.asarray(machine_words.read(o.attributes["what"]), np.int64),)
+
+
+def _machine_call(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
+    result = machine_words.call(o.attributes["what"], [int(v) for v in operands])
+    return (np.asarray(result, np.int64),)
+
+
 def _print(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
     prefix, as_hex = o.attributes["prefix"], o.attributes.get("hex", False)
     elements = [element_of(value.type) for value in o.operands]
@@ -285,5 +294,7 @@ OTHER: dict[Code, Callable[[Program, Operation, list[Array], Frame], Results]] =
     Code.ASSERT: _assert,
     Code.PRINT: _print,
     Code.OBSERVE: _observe,
+    Code.MACHINE_WORD: _machine_word,
+    Code.MACHINE_CALL: _machine_call,
 }
 """Operations that need more than the values of their operands: the program, memory, regions."""

@@ -76,6 +76,8 @@ RULES: dict[Code, Rule] = {
     Code.ASSERT: effects.assert_,
     Code.PRINT: effects.print_,
     Code.OBSERVE: effects.observe,
+    Code.MACHINE_WORD: effects.machine_word,
+    Code.MACHINE_CALL: effects.machine_call,
 }
 """The rule of each code."""
 

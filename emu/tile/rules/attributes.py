@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from emu.tile import machine
 from emu.tile.ir import Operation
 from emu.tile.ops import ORDERS, SCOPES, Code
 from emu.tile.rules.demands import (
@@ -52,6 +53,8 @@ REQUIRED: dict[Code, Tests] = {
     Code.ASSERT: {"message": (_text, "a string")},
     Code.PRINT: {"prefix": (_text, "a string")},
     Code.OBSERVE: {"site": (whole, "an int")},
+    Code.MACHINE_WORD: {"what": (lambda v: v in machine.WORDS, f"one of {tuple(machine.WORDS)}")},
+    Code.MACHINE_CALL: {"what": (lambda v: v in machine.CALLS, f"one of {tuple(machine.CALLS)}")},
 }
 """Attributes that must be there, with a test and what it demands."""
 
@@ -64,7 +67,7 @@ OPTIONAL: dict[Code, Tests] = {
     Code.ASSERT: {"names": (_text, "a string")},
     Code.PRINT: {"hex": (_truth, "a bool")},
     Code.BARRIER: {"fence": (_truth, "a bool")},
-    Code.LOAD: _ORDER,
+    Code.LOAD: {**_ORDER, "machine": (_truth, "a bool")},
     Code.STORE: _ORDER,
     Code.ATOMIC_RMW: _ORDER,
     Code.ATOMIC_CAS: _ORDER,

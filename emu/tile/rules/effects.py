@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from emu.tile import machine
 from emu.tile.ir import Operation, Value
 from emu.tile.ops import Rmw
 from emu.tile.rules.demands import (
@@ -194,6 +195,20 @@ def observe(o: Operation) -> None:
     for operand in o.operands[1:]:
         data_of(operand)
     types_are("its results", o.results, [])
+
+
+def machine_word(o: Operation) -> None:
+    """Check the rules of MACHINE_WORD."""
+    count_operands(o, 0)
+    result_is(o, I64)
+
+
+def machine_call(o: Operation) -> None:
+    """Check the rules of MACHINE_CALL."""
+    count = machine.CALLS[o.attributes["what"]]
+    count_operands(o, count)
+    types_are("its operands", o.operands, [I64] * count)
+    result_is(o, I64)
 
 
 def print_(o: Operation) -> None:

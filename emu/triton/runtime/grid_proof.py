@@ -49,7 +49,12 @@ class GridProver:
 
     Args:
         translate: Returns the module of the kernel.
+
+    Attributes:
+        calls_machine: Whether the kernel uses memory of other PEs by calls of the machine; known with :meth:`facts`.
     """
+
+    calls_machine = False
 
     def __init__(self, translate: Callable[[], Module]) -> None:
         self._translate = translate
@@ -127,8 +132,9 @@ class GridProver:
         self._accesses = [
             _describe(o, origins.get(o.operands[0], frozenset((UNKNOWN,))), has_fences)
             for o in body.walk()
-            if o.code in ops.MEMORY
+            if o.code in ops.MEMORY and not o.attributes.get("machine")
         ]
+        self.calls_machine = any(o.code is Code.MACHINE_CALL for o in body.walk())
         self._loaded = True
 
     def _numbers(self, values: Sequence[Packed]) -> tuple[Packed, ...]:
@@ -162,7 +168,8 @@ class GridProver:
         values: Sequence[Packed],
         groups: Sequence[Sequence[tuple[int, int]]],
     ) -> bool:
-        if not any(a.changes for a in self._accesses):
+        # By calls of the machine programs find an order that is not looked into.
+        if self.calls_machine or not any(a.changes for a in self._accesses):
             return True
         if any(a.argument is None for a in self._accesses):
             return False

@@ -92,7 +92,8 @@ class HeapAccesses:
         used: list[Access] = [a for a in accesses if a.argument is None or inside[a.argument]]
         if not used:
             return None
-        if any(access.orders for access in used):
+        # An access is told at the end of the launch, which a call of the machine in its middle is not.
+        if self._prover.calls_machine or any(access.orders for access in used):
             return HeapPlan(heaps, self._kernel, values, [], synchronizes=True)
         if any(access.argument is None for access in used):
             return HeapPlan(heaps, self._kernel, values, None)

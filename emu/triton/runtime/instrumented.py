@@ -94,11 +94,13 @@ def instrument(module: Module, mode: str) -> tuple[Module, Sites]:
     module = simplify(module)
     CarryOffsets().apply(module)
     sites, bounds = Sites(), bounds_of(mode)
-    trusted = frozenset[Any]()
-    own = {o for o in module.kernel.body.walk() if o.code in ops.MEMORY}
+    memory = [o for o in module.kernel.body.walk() if o.code in ops.MEMORY]
+    machine = frozenset(o for o in memory if o.attributes.get("machine"))
+    own = {*memory} - machine
+    trusted: frozenset[Any] = machine
     if has_uninit(mode):
         found = check_uninit(module)
-        sites, trusted = Sites((), found.loads, found.uses), found.added
+        sites, trusted = Sites((), found.loads, found.uses), found.added | machine
     if bounds is not None:
         keep_going = bounds == BOUNDS_ALL
         module, accesses = check_bounds(module, keep_going=keep_going, trusted=trusted)

@@ -28,6 +28,7 @@ def compare(seed: int, *, distinct: bool) -> int:
     return 0
 
 
+@pytest.mark.timeout(400)  # the first to come compiles the listener's kernels
 @pytest.mark.parametrize("distinct", [True, False], ids=["lines", "one line"])
 def test_the_first_race_is_found_and_nothing_else(distinct: bool) -> None:
     races = sum(compare(seed, distinct=distinct) for seed in range(150))

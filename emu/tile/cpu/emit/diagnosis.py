@@ -35,7 +35,7 @@ class Diagnosis:
         self.asserts: list[Assert] = [] if before is None else before.asserts
         self.prints: list[Print | FailedAssert | Observe] = [] if before is None else before.prints
         self._programs = programs
-        self._table = table
+        self.table = table
 
     def stop_if(
         self,
@@ -126,14 +126,14 @@ class Diagnosis:
             builder.store(word, place)
         kind = ir.FunctionType(ir.VoidType(), [r.I64, ir.PointerType()])
         facts = builder.load(
-            builder.gep(self._table, [r.number(r.I64, 8 * call.FACTS)], source_etype=r.BYTE),
+            builder.gep(self.table, [r.number(r.I64, 8 * call.FACTS)], source_etype=r.BYTE),
             typ=ir.PointerType(),
         )
         place = builder.gep(facts, [r.number(r.I64, 8 * call.PRINT)], source_etype=r.BYTE)
         function = builder.load(place, typ=ir.PointerType())
-        write(builder, self._table, call.ACTIVE, 0)  # a crash in there is Python's
+        write(builder, self.table, call.ACTIVE, 0)  # a crash in there is Python's
         builder.call(r.Callee(function, kind), [r.number(r.I64, len(self.prints)), numbers])
-        write(builder, self._table, call.ACTIVE, 1)
+        write(builder, self.table, call.ACTIVE, 1)
 
 
 def _kind(value: Value) -> str:

@@ -15,7 +15,14 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from emu.tile import ops
-from emu.tile.cpu.emit import byte_products, direct_updates, memory, product_loops, products
+from emu.tile.cpu.emit import (
+    byte_products,
+    direct_updates,
+    machine_calls,
+    memory,
+    product_loops,
+    products,
+)
 from emu.tile.cpu.emit.atomic import emit_one
 from emu.tile.cpu.emit.diagnosis import Diagnosis
 from emu.tile.cpu.emit.frame import Frame, is_tile
@@ -40,6 +47,7 @@ from emu.tile.types import DTYPES, DType, element_of
 _I64 = DTYPES["i64"]
 _BORDERS = frozenset(
     {Code.FOR, Code.WHILE, Code.IF, Code.PRINT, Code.BARRIER, Code.CALL, Code.OBSERVE}
+    | {Code.MACHINE_CALL}
 )
 
 
@@ -114,6 +122,7 @@ class Emitter:
     ) -> None:
         self._frame = frame
         self._programs = programs
+        self._table = diagnosis.table
         self._diagnosis = diagnosis
         self._polls = polls
         self._callees = callees
@@ -274,6 +283,8 @@ class Emitter:
         elif code in (Code.PROGRAM_ID, Code.NUM_PROGRAMS):
             first = 0 if code is Code.PROGRAM_ID else 3
             register = self._programs[first + operation.attributes["axis"]]
+        elif code is Code.MACHINE_WORD:
+            register = machine_calls.emit_word(builder, self._table, operation)
         elif code is Code.LOAD:
             pointer, *rest = (frame.scalar(v) for v in operation.operands)
             mask, other = [*rest, None, None][:2]
@@ -320,6 +331,8 @@ class Emitter:
             self._diagnosis.print(self._frame, operation)
         elif code is Code.OBSERVE:
             self._diagnosis.observe(self._frame, operation)
+        elif code is Code.MACHINE_CALL:
+            machine_calls.emit_call(self._frame, self._table, operation)
 
     def _call(self, operation: Operation) -> None:
         """Call a function of the module; end the program if an assert fails in it, or it is told to stop."""

@@ -25,7 +25,7 @@ _LONGEST = 16384
 
 # No quotients: behind the last round there may be a division by 0, which the program never does.
 _PURE = ops.ELEMENTWISE - {Code.DIV, Code.REM} | {
-    *(Code.CONSTANT, Code.PROGRAM_ID, Code.NUM_PROGRAMS),
+    *(Code.CONSTANT, Code.PROGRAM_ID, Code.NUM_PROGRAMS, Code.MACHINE_WORD),
 }
 _INLINE = _PURE | {Code.SPLAT, Code.ARANGE}
 

@@ -37,6 +37,7 @@ _LEAST_BYTES = 1024
 
 _ORDERED = frozenset(
     {*ops.ATOMIC, Code.WHILE, Code.BARRIER, Code.CALL, Code.PRINT, Code.OBSERVE, Code.ASSERT}
+    | {Code.MACHINE_CALL}
 )
 
 

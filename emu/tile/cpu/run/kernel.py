@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from emu.tile import observing
+from emu.tile import machine_words, observing
 from emu.tile.assertions import Failure, describe
 from emu.tile.cpu import call, native
 from emu.tile.cpu.reports import (
@@ -94,6 +94,7 @@ class Kernel:
         place: File and line of the kernel; empty if not known.
         updated: Number of the argument whose memory the first atomic operation on a tile updates, and how many
             elements; (-1, 0) if there is none.
+        machine_calls: Names of the calls of the machine that it makes; None: it needs no machine, so it runs anywhere.
         places: Places of its instructions, by the number of the line table in ``code``.
         code: The object file.
         llvm: The LLVM IR before optimisation; empty in a kernel that was loaded.
@@ -111,6 +112,7 @@ class Kernel:
     parameters: tuple[tuple[str, str], ...]
     place: str
     updated: tuple[int, int]
+    machine_calls: tuple[str, ...] | None
     places: tuple[Location, ...]
     code: bytes
     llvm: str = field(default="", repr=False)
@@ -127,6 +129,7 @@ class Kernel:
         self._facts_address = ctypes.addressof(self._facts)
         if self._callback is not None:
             self._facts[call.PRINT] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+        self._facts[call.MACHINE] = machine_words.ADDRESS
         self._facts[call.LAUNCHES] = private_memory.LAUNCHES_ADDRESS
         self._facts[call.KERNEL] = watching.register_kernel(self)
         self._facts[call.CODE] = self.address
@@ -142,7 +145,7 @@ class Kernel:
         """Return the kernel as bytes for :meth:`from_bytes`, valid for this kind of CPU."""
         kept = (self.name, self.symbol, self.format, self.scratch_bytes)
         facts = (self.asserts, self.prints, self.loops, self.parameters, self.place, self.updated)
-        return pickle.dumps((*kept, *facts, self.places, self.code))
+        return pickle.dumps((*kept, *facts, self.machine_calls, self.places, self.code))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Kernel:
@@ -172,7 +175,10 @@ class Kernel:
         Raises:
             ProgramAssertionError: A program's assert failed; others may have run or not.
             ProgramFaultError: A program touched memory that is not there; likewise.
+            CommError: The kernel asks the machine, and this process is no PE.
         """
+        if self.machine_calls is not None:
+            machine_words.prepare(self.machine_calls)
         total = x * y * z
         if threads > 1 and total > 1:
             status = pool.run(self, arguments, total, (x, y, z), threads)
@@ -192,7 +198,10 @@ class Kernel:
 
         Raises:
             ValueError: The arguments take more than 64 KiB.
+            CommError: The kernel asks the machine, and this process is no PE.
         """
+        if self.machine_calls is not None:
+            machine_words.prepare(self.machine_calls)
         if not self.loops and (seed := order.seed()):
             return self._in_order(seed)
         # Local names, and ``_call`` written out: a launch of a small kernel takes as long as a few look-ups.
@@ -347,3 +356,12 @@ class Kernel:
         if len(self._failures) > MAX_FAILURES:  # of other threads, whose errors nobody raised
             self._failures.clear()
         raise ProgramAssertionError(found.message, numbers, found.location, self.name, failure)
+
+
+def _stop_thread(error: BaseException) -> None:
+    """Let the kernel that runs on this thread end with an error, which its launch raises."""
+    thread_state.error = error
+    struct.pack_into("q", thread_state.own_buffers[0], 8 * call.STOPPED, 1)
+
+
+machine_words.on_failure = _stop_thread

@@ -1,0 +1,179 @@
+"""What compiled kernels of other rooms ask of the machine: addresses and integers only, no objects.
+
+Such a kernel knows one address, that of its process's *machine words* (:mod:`emu.comm.world.kernel_calls`), which say where the
+heaps and the groups lie. Each function takes it first, and after it ``int64`` values; each returns one. They check
+nothing: the kernel has.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from emu.comm.layout import WRITER_PUT
+from emu.comm.sync import signals
+from emu.comm.sync.kernel_numbers import (
+    GROUP_BYTES,
+    GROUPS,
+    HAS_GROUPS,
+    HEAP,
+    ME,
+    MEMBERS,
+    MY_PE,
+    N_PES,
+    SIZE,
+    STRIDE,
+)
+from emu.comm.sync.locks import word
+from emu.kernels.atomics import fence as memory_fence
+from emu.kernels.core.address import as_pointer, move_bytes
+from emu.kernels.core.jit import carray, jit
+
+_USED = 64
+"""Where in a group's entry it stands whether there is such a group."""
+
+
+@jit()
+def put(machine: int, pe: int, offset: int, source: int, nbytes: int) -> int:
+    """Copy memory to an offset of PE ``pe``'s heap, and wake it."""
+    me = word(machine, ME)
+    target = word(machine, HEAP) + (pe - word(machine, MY_PE)) * word(machine, STRIDE) + offset
+    move_bytes(target, source, nbytes)
+    memory_fence()
+    if nbytes <= 64:
+        signals.note_writer(me, pe, offset, WRITER_PUT, 0)
+    signals.ring(me, pe)
+    return 0
+
+
+@jit()
+def get(machine: int, pe: int, offset: int, target: int, nbytes: int) -> int:
+    """Copy from an offset of PE ``pe``'s heap."""
+    source = word(machine, HEAP) + (pe - word(machine, MY_PE)) * word(machine, STRIDE) + offset
+    move_bytes(target, source, nbytes)
+    return 0
+
+
+@jit()
+def atomic(
+    machine: int, pe: int, offset: int, size: int, operation: int, value: int, expected: int
+) -> Any:
+    """Do an operation of :func:`emu.comm.sync.signals.atomic`; return the old value."""
+    return signals.atomic(word(machine, ME), pe, offset, size, operation, value, expected)
+
+
+@jit()
+def put_signal(
+    machine: int,
+    pe: int,
+    offset: int,
+    source: int,
+    nbytes: int,
+    signal: int,
+    size: int,
+    operation: int,
+    value: int,
+) -> int:
+    """Do a put, and then an operation on the word at the offset ``signal`` of the same heap."""
+    put(machine, pe, offset, source, nbytes)
+    atomic(machine, pe, signal, size, operation, value, 0)
+    return 0
+
+
+@jit()
+def fence(machine: int) -> int:
+    """Order the stores of this PE."""
+    memory_fence()
+    return 0
+
+
+@jit()
+def quiet(machine: int) -> int:
+    """Complete the stores of this PE, which they are when they were issued."""
+    memory_fence()
+    return 0
+
+
+@jit()
+def changed(machine: int, pe: int) -> int:
+    """Wake PE ``pe``, whose heap was changed by plain stores."""
+    memory_fence()
+    signals.ring(word(machine, ME), pe)
+    return 0
+
+
+@jit()
+def _entry(machine: int, group: int) -> Any:
+    return word(machine, GROUPS) + group * word(machine, GROUP_BYTES)
+
+
+@jit()
+def team_size(machine: int, group: int) -> Any:
+    """Return the number of members of a group; 0: there is no such group."""
+    if group == 0:
+        return word(machine, N_PES)
+    if group < 0 or group >= word(machine, HAS_GROUPS):
+        return 0
+    entry = _entry(machine, group)
+    if carray(as_pointer(entry + _USED), (1,), np.int64)[0] == 0:
+        return 0
+    return carray(as_pointer(entry + word(machine, SIZE)), (1,), np.int64)[0]
+
+
+@jit()
+def team_world_pe(machine: int, group: int, pe: int) -> Any:
+    """Return the world number of a group's member; -1: there is none."""
+    if pe < 0 or pe >= team_size(machine, group):
+        return -1
+    if group == 0:
+        return pe
+    first = _entry(machine, group) + word(machine, MEMBERS)
+    return np.int64(carray(as_pointer(first + 4 * pe), (1,), np.int32)[0])
+
+
+@jit()
+def team_pe(machine: int, group: int) -> Any:
+    """Return this PE's number in a group; -1: it is no member."""
+    for pe in range(team_size(machine, group)):
+        if team_world_pe(machine, group, pe) == word(machine, MY_PE):
+            return pe
+    return -1
+
+
+@jit()
+def arrive(machine: int, group: int) -> Any:
+    """Arrive at a group's barrier; return the generation that ends when all have, or ``DONE``, ``DIFFERS``."""
+    return signals.barrier_count(
+        word(machine, ME), _entry(machine, group), team_size(machine, group), 1
+    )
+
+
+@jit()
+def passed(machine: int, group: int, generation: int) -> Any:
+    """Return whether all members came to a barrier, that is over, with the same call: ``DONE``, or ``DIFFERS``."""
+    return signals.barrier_passed(_entry(machine, group), generation)
+
+
+@jit()
+def waited(machine: int, offset: int, size: int, comparison: int, value: int) -> int:
+    """Note that a wait of a kernel for a word of this PE's heap has ended."""
+    return 0
+
+
+CALLS = (
+    put,
+    get,
+    put_signal,
+    atomic,
+    fence,
+    quiet,
+    changed,
+    waited,
+    arrive,
+    passed,
+    team_size,
+    team_world_pe,
+    team_pe,
+)
+"""All of them, in the order of :data:`emu.comm.sync.kernel_numbers.CALLS`."""

@@ -1,0 +1,210 @@
+"""The machine as tensors: its words and calls, and the checks of what a program hands to it.
+
+A program may hand over anything; so each number is checked by the kernel itself, before memory is touched. A check that
+fails ends the program with an error that names the line, the program and the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from emu.tile import machine
+from emu.tile.ir import Value
+from emu.tile.ops import Code
+from emu.tile.types import I64, U64
+from emu.triton.language.constants import unwrap
+from emu.triton.language.context import builder
+from emu.triton.language.conversion import cast_to, to_tensor
+from emu.triton.language.shapes import broadcast_handle
+from emu.triton.language.types import dtype, int64, pointer_type
+from emu.triton.language.values import TensorLike, tensor
+
+WORLD = 0
+"""The team of all PEs."""
+
+
+def read(what: str) -> Value:
+    """Return a machine word, i64."""
+    return machine.read_word(builder(), what)
+
+
+def call(what: str, *operands: Value) -> Value:
+    """Make a call of the machine, and return its result, i64."""
+    return machine.call(builder(), what, operands)
+
+
+def number(value: int) -> Value:
+    """Return a constant, i64."""
+    return builder().constant(value, I64)
+
+
+def demand(condition: Value, message: str, shown: Mapping[str, Value]) -> None:
+    """End the program with an error that shows some values unless a condition holds."""
+    builder().assert_(condition, message, shown)  # noqa: PT009 - emits an ASSERT
+
+
+def integer(value: TensorLike, name: str) -> Value:
+    """Return a single integer of a program as i64.
+
+    Raises:
+        TypeError: It is none.
+    """
+    given = value if isinstance(value, tensor) else to_tensor(_plain(value, name))
+    if given.extents or not given.dtype.is_int():
+        raise TypeError(f"{name} must be a single integer, but got {given}")
+    return cast_to(given, int64).handle
+
+
+def _plain(value: object, name: str) -> int:
+    plain = unwrap(value)
+    if isinstance(plain, bool) or not isinstance(plain, int):
+        raise TypeError(f"{name} must be a single integer, but got {plain!r}")
+    return plain
+
+
+def check_peer(pe: TensorLike, name: str = "pe") -> Value:
+    """Return the number of a PE after a check that there is such a PE, i64.
+
+    Raises:
+        TypeError: ``pe`` is no single integer.
+    """
+    emit, found = builder(), integer(pe, name)
+    n_pes = read("n_pes")
+    inside = emit.binary(
+        Code.AND,
+        emit.compare(Code.GE, found, number(0)),
+        emit.compare(Code.LT, found, n_pes),
+    )
+    message = f"{name} must be the number of a PE, at least 0 and below n_pes"
+    demand(inside, message, {name: found, "n_pes": n_pes, "my_pe": read("my_pe")})
+    return found
+
+
+def check_size(nbytes: TensorLike, name: str = "nbytes") -> Value:
+    """Return a number of bytes, i64, after a check that it is not negative."""
+    emit, found = builder(), integer(nbytes, name)
+    demand(
+        emit.compare(Code.GE, found, number(0)),
+        f"{name} must not be negative",
+        {name: found, "my_pe": read("my_pe")},
+    )
+    return found
+
+
+def is_world(team: TensorLike) -> bool:
+    """Return whether a program has named the team of all PEs, when it is compiled."""
+    return not isinstance(team, tensor) and unwrap(team) == WORLD
+
+
+def check_team(team: TensorLike) -> Value:
+    """Return the number of a team, i64, after a check that this PE is a member."""
+    if is_world(team):
+        return number(WORLD)
+    emit, found = builder(), integer(team, "team")
+    demand(
+        emit.compare(Code.GE, call("team_pe", found), number(0)),
+        "team must be a team that this PE is a member of",
+        {"team": found, "my_pe": read("my_pe")},
+    )
+    return found
+
+
+def element_of(pointer: tensor) -> dtype:
+    """Return the dtype that a pointer points to."""
+    assert isinstance(pointer.dtype, pointer_type)
+    return pointer.dtype.element_ty
+
+
+def check_pointer(
+    pointer: object, name: str, *, single: bool, widths: Sequence[int] | None = None
+) -> tensor:
+    """Return a pointer after a check of its type.
+
+    Args:
+        pointer: What the program gives.
+        name: What errors call it.
+        single: Whether a tensor of pointers is refused.
+        widths: Bits of the integers that it may point to. Default: it may point to anything.
+
+    Raises:
+        TypeError: It is another type.
+    """
+    what = "a single pointer" if single else "a pointer, or a tensor of pointers,"
+    if (
+        not isinstance(pointer, tensor)
+        or not pointer.dtype.is_ptr()
+        or (single and pointer.extents)
+    ):
+        got = str(pointer) if isinstance(pointer, tensor) else repr(unwrap(pointer))
+        raise TypeError(f"{name} must be {what} to symmetric memory, but got {got}")
+    element = element_of(pointer)
+    if widths is not None and not (
+        element.is_int() and element.primitive_bitwidth in widths and not element.is_bool()
+    ):
+        said = " or ".join(map(str, widths))
+        raise TypeError(f"{name} must point to integers of {said} bits, but got {pointer}")
+    return pointer
+
+
+def address_of(pointer: tensor) -> Value:
+    """Return the address, or addresses, of a pointer, i64."""
+    return builder().cast(pointer.handle, I64)
+
+
+def offset_in_heap(pointer: tensor, name: str, nbytes: Value, mask: Value | None = None) -> Value:
+    """Return where in this PE's heap a pointer points to, i64, after a check that it does.
+
+    Args:
+        pointer: One, or a tensor of them.
+        name: What the error calls it.
+        nbytes: Number of bytes that are used from there on, i64, a scalar.
+        mask: Lanes that count, i1 of the pointers' shape. Default: all.
+    """
+    emit, shape = builder(), pointer.extents
+    heap, size = read("heap"), read("heap_bytes")
+    offset = emit.binary(Code.SUB, address_of(pointer), _like(heap, shape))
+    # As an unsigned number an offset before the heap is too large, too.
+    last = _like(_unsigned(emit.binary(Code.SUB, size, nbytes)), shape)
+    fits = emit.binary(
+        Code.AND,
+        emit.compare(Code.LE, _unsigned(offset), last),
+        _like(emit.compare(Code.LE, nbytes, size), shape),
+    )
+    if mask is not None:
+        fits = emit.binary(Code.OR, fits, emit.unary(Code.NOT, mask))
+    message = f"{name} must lie in this PE's symmetric heap"
+    shown = {name: pointer.handle, "heap": heap, "heap_bytes": size, "my_pe": read("my_pe")}
+    demand(fits, message, shown)
+    return offset
+
+
+def _like(value: Value, shape: Sequence[int]) -> Value:
+    return builder().splat(value, shape)
+
+
+def _unsigned(value: Value) -> Value:
+    return builder().bitcast(value, U64)
+
+
+def translated(pointer: tensor, peer: Value) -> tensor:
+    """Return the pointer to the same place of another PE's heap; nothing is checked."""
+    emit = builder()
+    distance = emit.binary(Code.SUB, peer, read("my_pe"))
+    stride = read("stride")
+    width = max(1, element_of(pointer).primitive_bitwidth // 8)
+    elements = emit.binary(Code.DIV, stride, number(width))
+    offset = _like(emit.binary(Code.MUL, distance, elements), pointer.extents)
+    return tensor(emit.ptr_add(pointer.handle, offset), pointer.type)
+
+
+def mask_of(mask: TensorLike | None, pointer: tensor) -> Value | None:
+    """Return the handle of a mask under the shape of the pointers."""
+    if mask is None or (not isinstance(mask, tensor) and unwrap(mask) is None):
+        return None
+    given = mask if isinstance(mask, tensor) else to_tensor(mask)
+    return broadcast_handle(given.handle, pointer.extents)
+
+
+def typed(value: Value, to: dtype) -> tensor:
+    """Return an i64 of the machine as a scalar of a dtype."""
+    return cast_to(tensor(value, int64), to)
