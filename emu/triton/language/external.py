@@ -54,6 +54,15 @@ def has_extern(symbol: str) -> bool:
     return symbol in _bodies
 
 
+def _find_in_libraries(symbol: str) -> Body | None:
+    """Return the function of a library whose symbols are looked up by their parts."""
+    if "shmem" not in symbol:
+        return None
+    from emu.triton.language.shmem.symbols import find_symbol  # it knows this module's users
+
+    return find_symbol(symbol)
+
+
 def call_extern(symbol: str, operands: Sequence[tensor], result: dtype) -> tensor:
     """Emit a call of a symbol's function.
 
@@ -66,7 +75,7 @@ def call_extern(symbol: str, operands: Sequence[tensor], result: dtype) -> tenso
         NotImplementedError: The symbol is not known.
         TypeError: The function's result is not one tensor of the operands' shape.
     """
-    body = _bodies.get(symbol)
+    body = _bodies.get(symbol) or _find_in_libraries(symbol)
     if body is None:
         reason = _reasons.get(symbol, "emu does not know it")
         raise NotImplementedError(

@@ -7,6 +7,8 @@ that does not lie in the heap, or a PE that does not exist, ends the program wit
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from emu.comm.ops import Cmp
 from emu.comm.sync import signal_numbers
 from emu.tile.ir import Attribute, Region, Value
@@ -321,11 +323,24 @@ def put_signal(
         pe: The PE whose memory is written.
         op: ``"set"`` or ``"add"``.
     """
+    operation = machine.number(_operation(op))
+    return put_signal_by(dst, src, nbytes, (flag, value, operation), pe)
+
+
+def put_signal_by(
+    dst: tensor,
+    src: tensor,
+    nbytes: TensorLike,
+    how: tuple[tensor, TensorLike, Value],
+    pe: TensorLike,
+) -> tensor:
+    """Do :func:`put_signal` by a flag, a value and an operation, i64, that may be known only when the kernel runs."""
+    flag, value, operation = how
     peer, size, source = machine.check_peer(pe), machine.check_size(nbytes), _source(src)
     target = machine.check_pointer(dst, "dst", single=True)
     offset = machine.offset_in_heap(target, "dst", size)
     where, width = _word(flag)
-    given = (where, width, machine.number(_operation(op)), _bits(flag, value))
+    given = (where, width, operation, _bits(flag, value))
     machine.call("put_signal", peer, offset, source, size, *given)
     return nothing()
 
@@ -346,9 +361,13 @@ def signal(
         pe: The PE whose word changes.
         op: ``"set"`` or ``"add"``.
     """
+    return signal_by(flag, value, pe, machine.number(_operation(op)))
+
+
+def signal_by(flag: tensor, value: TensorLike, pe: TensorLike, operation: Value) -> tensor:
+    """Do :func:`signal` by an operation, i64, that may be known only when the kernel runs."""
     peer = machine.check_peer(pe)
     where, width = _word(flag)
-    operation = machine.number(_operation(op))
     zero = machine.number(0)
     machine.call("atomic", peer, where, width, operation, _bits(flag, value), zero)
     return nothing()
@@ -384,8 +403,27 @@ def wait_until(flag: tensor, cmp: ConstexprLike[str], value: TensorLike) -> tens
         cmp: ``"eq"``, ``"ne"``, ``"gt"``, ``"ge"``, ``"lt"`` or ``"le"``.
         value: What it is compared with.
     """
-    emit = builder()
     number, code = _comparison(cmp)
+    return wait(
+        flag, machine.number(int(number)), value, lambda a, b: builder().compare(code, a, b)
+    )
+
+
+def wait(
+    flag: tensor,
+    comparison: Value,
+    value: TensorLike,
+    holds: Callable[[Value, Value], Value],
+) -> tensor:
+    """Wait as :func:`wait_until` does, by a comparison that may be known only when the kernel runs.
+
+    Args:
+        flag: As of :func:`wait_until`.
+        comparison: Number of the comparison, :class:`emu.Cmp`, i64.
+        value: As of :func:`wait_until`.
+        holds: Emits whether the word's value compares with the other one as asked, i1.
+    """
+    emit = builder()
     where, width = _word(flag)
     element = machine.element_of(flag)
     machine.integer(value, "value")
@@ -393,14 +431,13 @@ def wait_until(flag: tensor, cmp: ConstexprLike[str], value: TensorLike) -> tens
     before, after = Region(), Region([Value(wanted.handle.type)])
     with emit.into(before):
         seen = emit.load(flag.handle, order=_MORE)
-        emit.yield_(emit.unary(Code.NOT, emit.compare(code, seen, wanted.handle)), seen)
+        emit.yield_(emit.unary(Code.NOT, holds(seen, wanted.handle)), seen)
     with emit.into(after):
         emit.yield_()
     (found,) = emit.while_([], before, after)
     if not element.is_int_signed():
         width = emit.unary(Code.NEG, width)
-    bits = machine.integer(wanted, "value")
-    machine.call("waited", where, width, machine.number(int(number)), bits)
+    machine.call("waited", where, width, comparison, machine.integer(wanted, "value"))
     return tensor(found, element)
 
 
