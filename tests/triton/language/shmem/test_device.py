@@ -81,6 +81,7 @@ def blocks(inbox, out, back, flag, n: tl.constexpr):
     shmem.put_signal(inbox, out, n * 4, flag, 7, right)
     got = shmem.wait_until(flag, "ge", 5)
     shmem.put(inbox + n, out, n * 4, me)
+    shmem.quiet()  # else the get may come before what was sent to the same place
     shmem.get(back, inbox, n * 4, right)
     shmem.signal(flag + 1, got, right, "add")
     shmem.signal(flag + 1, 1, right, "add")
