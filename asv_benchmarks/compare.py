@@ -28,7 +28,7 @@ MODULES = (
     *("put", "waiting", "link", "startup", "collectives", "store", "tiles", "cast", "quant"),
     *("torch_npu", "triton", "triton_library", "triton_checked", "matmul", "kernel_start", "cuda"),
     *("mc2", "moe", "sdy", "sdy_execution", "triton_attention", "inductor"),
-    *("pypto_native", "pypto_programs"),
+    *("pypto_native", "pypto_programs", "shmem"),
 )
 """Modules of ``rows``, in the order in which their rows are measured."""
 

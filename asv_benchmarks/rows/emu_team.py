@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import mc2_team
 import moe_team
 import pypto_team
+import shmem_team
 
 _turn = 0  # of ping_pong: the value last sent
 
@@ -318,6 +319,7 @@ TASKS = (
     | mc2_team.TASKS
     | moe_team.TASKS
     | pypto_team.TASKS
+    | shmem_team.TASKS
 )
 
 

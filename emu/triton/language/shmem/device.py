@@ -21,6 +21,7 @@ from emu.triton.language.conversion import cast_to, to_tensor
 from emu.triton.language.memory import AtomicFunction, nothing
 from emu.triton.language.shmem import machine
 from emu.triton.language.shmem.machine import WORLD
+from emu.triton.language.shmem.spans import ends_of_pointers
 from emu.triton.language.types import int1, int32
 from emu.triton.language.values import TensorLike, tensor
 
@@ -136,9 +137,9 @@ def _checked(pointer: object, pe: TensorLike, mask: TensorLike | None) -> tuple[
     """Return checked pointers into a PE's memory, and the PE."""
     given = machine.check_pointer(pointer, "pointer", single=False)
     peer = machine.check_peer(pe)
-    width = max(1, machine.element_of(given).primitive_bitwidth // 8)
     lanes = machine.mask_of(mask, given)
-    machine.offset_in_heap(given, "pointer", machine.number(width), lanes)
+    ends = ends_of_pointers(given.handle) if given.extents else None
+    machine.check_lanes(given, "pointer", lanes, ends)
     return machine.translated(given, peer), peer
 
 

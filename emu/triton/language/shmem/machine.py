@@ -7,9 +7,10 @@ fails ends the program with an error that names the line, the program and the va
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from emu.tile import machine
-from emu.tile.ir import Value
+from emu.tile.ir import Region, Value
 from emu.tile.ops import Code
 from emu.tile.types import I64, U64
 from emu.triton.language.constants import unwrap
@@ -18,6 +19,19 @@ from emu.triton.language.conversion import cast_to, to_tensor
 from emu.triton.language.shapes import broadcast_handle
 from emu.triton.language.types import dtype, int64, pointer_type
 from emu.triton.language.values import TensorLike, tensor
+
+
+class Ends(Protocol):
+    """The lowest and the highest address of some pointers, i64."""
+
+    @property
+    def low(self) -> Value:
+        """The lowest one."""
+
+    @property
+    def high(self) -> Value:
+        """The highest one."""
+
 
 WORLD = 0
 """The team of all PEs."""
@@ -151,31 +165,70 @@ def address_of(pointer: tensor) -> Value:
     return builder().cast(pointer.handle, I64)
 
 
-def offset_in_heap(pointer: tensor, name: str, nbytes: Value, mask: Value | None = None) -> Value:
+def offset_in_heap(pointer: tensor, name: str, nbytes: Value) -> Value:
     """Return where in this PE's heap a pointer points to, i64, after a check that it does.
+
+    Args:
+        pointer: A single pointer.
+        name: What the error calls it.
+        nbytes: Number of bytes that are used from there on, i64.
+    """
+    address = address_of(pointer)
+    demand(_fits(address, nbytes), _OUTSIDE.format(name), _shown(name, pointer.handle))
+    return builder().binary(Code.SUB, address, read("heap"))
+
+
+_OUTSIDE = "{} must lie in this PE's symmetric heap"
+
+
+def check_lanes(pointer: tensor, name: str, mask: Value | None, ends: Ends | None) -> None:
+    """Check that pointers lie in this PE's heap.
 
     Args:
         pointer: One, or a tensor of them.
         name: What the error calls it.
-        nbytes: Number of bytes that are used from there on, i64, a scalar.
         mask: Lanes that count, i1 of the pointers' shape. Default: all.
+        ends: Ends of their addresses, if known: where those lie in the heap, no lane is looked at.
     """
-    emit, shape = builder(), pointer.extents
-    heap, size = read("heap"), read("heap_bytes")
-    offset = emit.binary(Code.SUB, address_of(pointer), _like(heap, shape))
+    emit = builder()
+    width = number(max(1, element_of(pointer).primitive_bitwidth // 8))
+    if ends is None:
+        _check_each(pointer, name, mask, width)
+        return
+    inside = emit.binary(Code.AND, _fits(ends.low, width), _fits(ends.high, width))
+    nothing, each = Region(), Region()
+    with emit.into(nothing):
+        emit.yield_()
+    with emit.into(each):
+        _check_each(pointer, name, mask, width)
+        emit.yield_()
+    emit.if_(inside, nothing, each)
+
+
+def _check_each(pointer: tensor, name: str, mask: Value | None, width: Value) -> None:
+    emit = builder()
+    fits = _fits(address_of(pointer), width)
+    if mask is not None:
+        fits = emit.binary(Code.OR, fits, emit.unary(Code.NOT, mask))
+    demand(fits, _OUTSIDE.format(name), _shown(name, pointer.handle))
+
+
+def _shown(name: str, pointer: Value) -> dict[str, Value]:
+    shown = {name: pointer, "heap": read("heap"), "heap_bytes": read("heap_bytes")}
+    return {**shown, "my_pe": read("my_pe")}
+
+
+def _fits(address: Value, nbytes: Value) -> Value:
+    """Return whether bytes at addresses lie in the heap, i1 under the addresses' shape."""
+    emit, shape, size = builder(), address.shape, read("heap_bytes")
+    offset = emit.binary(Code.SUB, address, _like(read("heap"), shape))
     # As an unsigned number an offset before the heap is too large, too.
     last = _like(_unsigned(emit.binary(Code.SUB, size, nbytes)), shape)
-    fits = emit.binary(
+    return emit.binary(
         Code.AND,
         emit.compare(Code.LE, _unsigned(offset), last),
         _like(emit.compare(Code.LE, nbytes, size), shape),
     )
-    if mask is not None:
-        fits = emit.binary(Code.OR, fits, emit.unary(Code.NOT, mask))
-    message = f"{name} must lie in this PE's symmetric heap"
-    shown = {name: pointer.handle, "heap": heap, "heap_bytes": size, "my_pe": read("my_pe")}
-    demand(fits, message, shown)
-    return offset
 
 
 def _like(value: Value, shape: Sequence[int]) -> Value:
