@@ -24,10 +24,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import types
 
 from emu.kernels.core.address import as_pointer, move_bytes
+from emu.kernels.core.annotations import IrBuilder, IrValue
 from emu.kernels.core.dtypes import F32, F64, I8
-from emu.kernels.core.jit import carray, jit
+from emu.kernels.core.jit import carray, fixed_intrinsic, jit
 from emu.kernels.gemm.finish import finish
 from emu.kernels.gemm.microkernel import (
     BF16_PAIRS,
@@ -39,6 +41,7 @@ from emu.kernels.gemm.microkernel import (
     ROWS,
     WIDE_32,
     WIDE_64,
+    prefetch_to_l2,
     row_f32,
     row_f64,
     tile_dot,
@@ -75,6 +78,8 @@ PANEL_BYTES = 4 << 20
 MAX_K = 1 << 14
 """Longest k of one call: even the narrowest block of columns then fits ``PANEL_BYTES``."""
 
+_LINE = 64  # bytes of the caches
+_AHEAD = LAYOUT.ahead
 _PAD = 64  # bytes; rows whose distance is a power of two would share the same few cache sets
 _A_ROW = BLOCK_STEPS * 8 + _PAD
 _ALIGN = 64
@@ -120,34 +125,56 @@ def scratch_bytes(n: int, k: int, size: int) -> int:
     return panels + BLOCK_ROWS * (wide * size + _PAD) + BLOCK_ROWS * _A_ROW + 4 * _ALIGN + wide * 8
 
 
+class _Panel(NamedTuple):
+    """A panel of B, and the one after it: its address, and the bytes of it to ask for with each row of A."""
+
+    rows: Rows
+    next: int
+    share: int
+
+
+@fixed_intrinsic(types.void, types.int64)
+def _ask_for_line(builder: IrBuilder, address: IrValue) -> None:
+    prefetch_to_l2(builder, address)
+
+
+@jit(inline="always")
+def _ask_for(address: int, count: int) -> None:
+    """Bring ``count`` bytes into the L2 cache in the meantime."""
+    for offset in range(0, count, _LINE):
+        _ask_for_line(address + offset)
+
+
 @jit()
 def _tiles(
-    kind: int, a: Rows, count: int, panel: Rows, steps: int, c: Rows, accumulate: int
+    kind: int, a: Rows, count: int, panel: _Panel, steps: int, c: Rows, accumulate: int
 ) -> None:
     """Multiply ``count`` rows of A by one panel; rows are read and written in whole tiles."""
     r = 0
     while r < count:
         few = count - r <= FEW_ROWS
+        if _AHEAD:
+            _ask_for(panel.next + r * panel.share, ROWS * panel.share)
         at, to = rows_at(a, r, 0), rows_at(c, r, 0)
         if kind == F64:
             if few:
-                tile_f64_few(at, panel, steps, to, accumulate)
+                tile_f64_few(at, panel.rows, steps, to, accumulate)
             else:
-                tile_f64(at, panel, steps, to, accumulate)
+                tile_f64(at, panel.rows, steps, to, accumulate)
         elif kind == I8:
             if few:
-                tile_dot_few(at, panel, steps, to, accumulate)
+                tile_dot_few(at, panel.rows, steps, to, accumulate)
             else:
-                tile_dot(at, panel, steps, to, accumulate)
+                tile_dot(at, panel.rows, steps, to, accumulate)
         elif kind == BF16_PAIRS:
             if few:
-                tile_pairs_few(at, panel, steps, to, accumulate)
+                tile_pairs_few(at, panel.rows, steps, to, accumulate)
             else:
-                tile_pairs(at, panel, steps, to, accumulate)
+                tile_pairs(at, panel.rows, steps, to, accumulate)
         elif few:
-            tile_f32_few(at, panel, steps, to, accumulate)
+            tile_f32_few(at, panel.rows, steps, to, accumulate)
         else:
-            tile_f32(at, panel, steps, to, accumulate)
+            tile_f32(at, panel.rows, steps, to, accumulate)
         r += FEW_ROWS if few else ROWS
 
 
@@ -403,7 +430,7 @@ def _tiles_of_panel(
     kind: int,
     split: _Split,
     a: Rows,
-    panel: Rows,
+    panel: _Panel,
     steps: int,
     c: Rows,
     buffers: _Buffers,
@@ -423,7 +450,8 @@ def _tiles_of_panel(
             stop = min(stop, split.direct)
         at = rows_at(a if r < split.in_place else Rows(buffers.packed_a, _A_ROW), r, 0)
         to = rows_at(c if r < split.direct else buffers.sums, r, 0)
-        _tiles(kind, at, stop - r, panel, steps, to, accumulate)
+        rest = _Panel(panel.rows, panel.next + r * panel.share, panel.share)
+        _tiles(kind, at, stop - r, rest, steps, to, accumulate)
         r = stop
 
 
@@ -456,12 +484,13 @@ def _block_of_rows(
         at = matrix_at(a, 0, first)
         target = buffers.packed_a + ready * _A_ROW
         _pack_a(kind, target, matrix_at(at, ready, 0), block.rows - ready, count)
+        share = -(-steps * row_bytes // block.rows)
         for j in range(0, block.columns, columns):
             if j < b.in_place:
-                panel = rows_at(b.source, first, j * nbytes)
+                panel = _Panel(rows_at(b.source, first, j * nbytes), 0, 0)
             else:
                 place = b.packed + ((j - b.in_place) // columns * depth + s) * row_bytes
-                panel = Rows(place, row_bytes)
+                panel = _Panel(Rows(place, row_bytes), place + depth * row_bytes, share)
             direct = block.direct_rows if j < block.direct_columns else 0
             _tiles_of_panel(
                 kind,

@@ -78,6 +78,10 @@ class Layout:
     """Instruction that multiplies pairs of bf16 and adds them in fp32: ``vdpbf16ps``, ``bfdot``; empty: none."""
     block: tuple[int, int] = (96, 256)
     """Rows of A and steps of k that stay in the L2 cache while panels of B pass; measured in docs/dev/products.md."""
+    ahead: bool = False
+    """Ask for the next tile of C and the next panel of B while a tile is computed."""
+    together: int = 1
+    """Panels of B that are packed side by side, so that rows of B are read in longer stretches."""
 
 
 def choose_layout(features: frozenset[str], x86: bool) -> Layout:
@@ -90,7 +94,16 @@ def choose_layout(features: frozenset[str], x86: bool) -> Layout:
         pairs = "vdpbf16ps" if "avx512bf16" in features else ""
         return Layout(vector_bytes=64, rows=8, vectors=2, fused=True, dot=dot, pairs=pairs)
     if {"avx2", "fma"} <= features:
-        return Layout(vector_bytes=32, rows=6, vectors=2, fused=True, dot="madd", block=(144, 384))
+        return Layout(
+            vector_bytes=32,
+            rows=6,
+            vectors=2,
+            fused=True,
+            dot="madd",
+            block=(144, 384),
+            ahead=True,
+            together=4,
+        )
     return Layout(vector_bytes=16, rows=4, vectors=2, fused=False, dot="plain")
 
 
@@ -196,6 +209,15 @@ def broadcast(builder: IrBuilder, value: IrValue, vector: IrType) -> IrValue:
     return builder.shuffle_vector(first, undefined, lanes)
 
 
+def prefetch_to_l2(builder: IrBuilder, address: IrValue) -> None:
+    """Ask for the cache line at an address, which need not be one of the process's."""
+    pointer = ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [pointer, _I32, _I32, _I32])
+    ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    read, locality, data = (ir.Constant(_I32, n) for n in (0, 2, 1))
+    builder.call(ask, [builder.inttoptr(address, pointer), read, locality, data])
+
+
 class _Emitter:
     """Emits one micro-kernel at the builder's position; leaves the builder after it."""
 
@@ -236,6 +258,10 @@ class _Emitter:
         builder = self.builder
         pointers = self.tile_pointers()
         a_rows = self.rows_from(self.a, self.a_stride)
+        if LAYOUT.ahead and self.rows > 1:
+            below = builder.add(self.c, builder.mul(self.c_stride, _constant(self.rows)))
+            for row in self.rows_from(below, self.c_stride):
+                prefetch_to_l2(builder, row)
         entry = builder.block
         reload, loop, done = (builder.append_basic_block(n) for n in ("reload", "loop", "done"))
         builder.cbranch(builder.icmp_signed("!=", self.accumulate, _constant(0)), reload, loop)

@@ -114,6 +114,7 @@ _turn_64 = _turner(_I64, 8, _as_it_is)
 _turn_f16 = _turner(ir.IntType(16), 2, _widen_f16)
 _turn_bf16 = _turner(ir.IntType(16), 2, _widen_bf16)
 
+_TOGETHER = LAYOUT.together
 _LANES_32, _LANES_64 = LAYOUT.vector_bytes // 4, LAYOUT.vector_bytes // 8
 _row_32 = _row_copier(_I32, 4, _LANES_32, _as_it_is)
 _row_64 = _row_copier(_I64, 8, _LANES_64, _as_it_is)
@@ -251,6 +252,19 @@ def _fill(target: int, count: int) -> None:
         words[i] = 0
 
 
+@jit(inline="always")
+def _copy_row(kind: int, target: int, source: int) -> None:
+    """Copy one row of a full panel."""
+    if kind == F32:
+        _row_32(target, source)
+    elif kind == F64:
+        _row_64(target, source)
+    elif kind == F16:
+        _row_f16(target, source)
+    else:
+        _row_bf16(target, source)
+
+
 @jit()
 def pack_panels(
     kind: int,
@@ -279,7 +293,13 @@ def pack_panels(
     stored = 8 if kind == F64 else 4 if kind == F32 else 2
     wide = COLUMNS_64 if kind == F64 else COLUMNS_32
     step = wide * size
-    for start in range(0, columns, wide):
+    done = 0
+    if _TOGETHER > 1 and column_stride == stored:
+        done = columns // (_TOGETHER * wide) * (_TOGETHER * wide)
+        for start in range(0, done, _TOGETHER * wide):
+            panel = target + start // wide * depth * step
+            _copy_full_panels(kind, panel, depth * step, source + start * stored, k_stride, count)
+    for start in range(done, columns, wide):
         panel = target + start // wide * depth * step
         n = min(wide, columns - start)
         # The micro-kernel reads whole panels; what lay there may be subnormal, and slow.
@@ -303,14 +323,21 @@ def pack_panels(
 
 
 @jit()
+def _copy_full_panels(
+    kind: int, panels: int, panel_bytes: int, source: int, k_stride: int, count: int
+) -> None:
+    """Pack ``_TOGETHER`` neighbouring panels at once."""
+    step = COLUMNS_64 * 8 if kind == F64 else COLUMNS_32 * 4
+    stored = 8 if kind == F64 else 4 if kind == F32 else 2
+    across = (COLUMNS_64 if kind == F64 else COLUMNS_32) * stored
+    for k in range(count):
+        to, at = panels + k * step, source + k * k_stride
+        for p in range(_TOGETHER):
+            _copy_row(kind, to + p * panel_bytes, at + p * across)
+
+
+@jit()
 def _copy_full_panel(kind: int, panel: int, source: int, k_stride: int, count: int) -> None:
     step = COLUMNS_64 * 8 if kind == F64 else COLUMNS_32 * 4
     for k in range(count):
-        if kind == F32:
-            _row_32(panel + k * step, source + k * k_stride)
-        elif kind == F64:
-            _row_64(panel + k * step, source + k * k_stride)
-        elif kind == F16:
-            _row_f16(panel + k * step, source + k * k_stride)
-        else:
-            _row_bf16(panel + k * step, source + k * k_stride)
+        _copy_row(kind, panel + k * step, source + k * k_stride)

@@ -4,7 +4,7 @@ What is best differs among CPUs that run the same instructions. The table gives 
 ``EMU_CPU_CODE`` forces one or more of them, with commas: ``stream=never``, ``stream=always`` or ``stream=BYTES``, ``width=256``
 or ``width=512``, and ``rows=BYTES/LEVEL``.
 
-Measured are ``znver4``, code for ``x86-64-v3`` on it, and rows and width on an Intel Xeon with AMX, which stands here as
+Measured are ``znver4``, code for ``x86-64-v3`` on it, rows on ``znver3``, and rows and width on an Intel Xeon with AMX, which stands here as
 ``sapphirerapids`` (its streams were not measured). The others are estimated: what ``llvm-mca`` says of a loop that adds two vectors
 (docs/dev/streams.md), and of prefetches what was measured on the next relative of the same maker.
 """
@@ -62,6 +62,8 @@ _FAR = _Row(streams=True, rows_ahead=8192, rows_level=2)
 _TABLE = {
     # Each 512-bit store runs as two halves: what only moves and adds is faster in 256 bits.
     "znver4": replace(_FAR, width=256),
+    # Rows of a tile that are far apart share few sets of its caches: what is asked for early is lost again.
+    "znver3": replace(_FAR, rows_ahead=1536, rows_level=1),
     "znver": _FAR,  # estimated; those before Zen 4 have no 512 bits, Zen 5 stores as many at once
     "x86-64": _FAR,
     "sapphirerapids": _Row(),

@@ -45,7 +45,7 @@ def test_rows_are_contiguous_along_k(dtype, layout, rows, count):
 
 @each_dtype
 @each_layout
-@pytest.mark.parametrize("columns", [-1, 0, 9])
+@pytest.mark.parametrize("columns", [-1, 0, 9, 70])
 def test_panels_are_filled_with_zeros_beside_the_last_column(dtype, layout, columns):
     width = COLUMNS_64 if dtype == np.float64 else COLUMNS_32
     count, depth, columns = 13, 20, 2 * width + columns
