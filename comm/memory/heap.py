@@ -217,6 +217,25 @@ class Heap:
             f"{self._table.describe()}; free arrays or launch with a larger heap_size"
         )
 
+    def room(self) -> int:
+        """Return how many bytes the largest array may have now whose pages need not be taken at once.
+
+        Less than that may be left when it is allocated, if other groups allocate meanwhile.
+        """
+        layout = self.segment.layout
+        with self.table_lock():
+            gaps = self._table.gaps()
+            high = int(self.segment.header[H_HIGH_WATER])
+        backed = max(0, self.segment.backed_bytes() - layout.control_bytes)
+        limit = (self.segment.free_bytes() + backed) // (layout.n_pes * _PLENTY) // PAGE * PAGE
+        zones = 2 * PAGE if layout.zones else 0
+        best = 0
+        for start, end in gaps:
+            first = round_up(start + zones, PAGE)
+            # Below the highest address so far pages count once only.
+            best = max(best, min(end - zones, max(high, limit)) - first)
+        return max(best // PAGE * PAGE, 0)
+
     # --- pages -----------------------------------------------------------------------------
 
     def _reserve(self, members: tuple[int, ...], offset: int, nbytes: int) -> None:

@@ -30,6 +30,7 @@ from emu.accelerator import (
     flash_attention,
     generator,
     handlers,
+    iris,
     legacy_types,
     modules,
     narrow_floats,
@@ -91,6 +92,7 @@ def set_up() -> None:
     division.install()
     cuda_dtypes.install()
     dtensor.install()
+    iris.install()
     wrappers.install(device_tags.resolve, device_tags.set_tag)
     _cover_backward()
     _cover_saved_tensors()
