@@ -28,6 +28,7 @@ from emu.accelerator import (
     draws,
     dtensor,
     flash_attention,
+    foreign_arrays,
     generator,
     handlers,
     iris,
@@ -82,6 +83,7 @@ def set_up() -> None:
     custom_operators.install()
     flash_attention.install()
     dlpack.install()
+    foreign_arrays.install()
     profiling.install()
     legacy_types.install()
     storages.install()

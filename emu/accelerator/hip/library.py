@@ -25,6 +25,9 @@ NAME = "libamdhip64.so"
 MULTIPROCESSORS, WALL_CLOCK_KHZ, CHIPLETS = 63, 10017, 10018
 """HIP's numbers of the attributes of a device that are known."""
 
+_CHIPLETS = 8
+"""Chiplets of a device, as of an MI300X; programs divide its multiprocessors by them."""
+
 _OPAQUE_FD = 1
 _POSIX_FD = 1
 
@@ -110,10 +113,11 @@ class HipLibrary:
 
     def _hipDeviceGetAttribute(self, value: int, attribute: int, device: int) -> None:
         _device(device)
+        units = torch.cuda.get_device_properties(device).multi_processor_count
         known = {
-            MULTIPROCESSORS: torch.cuda.get_device_properties(device).multi_processor_count,
+            MULTIPROCESSORS: -(-units // _CHIPLETS) * _CHIPLETS,
             WALL_CLOCK_KHZ: 100_000,
-            CHIPLETS: 1,
+            CHIPLETS: _CHIPLETS,
         }
         if attribute not in known:
             raise HipError(
