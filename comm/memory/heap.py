@@ -222,19 +222,20 @@ class Heap:
 
         Less than that may be left when it is allocated, if other groups allocate meanwhile.
         """
-        layout = self.segment.layout
-        with self.table_lock():
-            gaps = self._table.gaps()
-            high = int(self.segment.header[H_HIGH_WATER])
+        layout, table = self.segment.layout, self._table
         backed = max(0, self.segment.backed_bytes() - layout.control_bytes)
-        limit = (self.segment.free_bytes() + backed) // (layout.n_pes * _PLENTY) // PAGE * PAGE
-        zones = 2 * PAGE if layout.zones else 0
-        best = 0
-        for start, end in gaps:
-            first = round_up(start + zones, PAGE)
-            # Below the highest address so far pages count once only.
-            best = max(best, min(end - zones, max(high, limit)) - first)
-        return max(best // PAGE * PAGE, 0)
+        limit = (self.segment.free_bytes() + backed) // (layout.n_pes * _PLENTY)
+        with self.table_lock():
+            end = max(int(self.segment.header[H_HIGH_WATER]), limit)
+            fits, too_many = 0, min(layout.heap_bytes, end) // PAGE + 1  # pages
+            while too_many - fits > 1:
+                pages = (fits + too_many) // 2
+                offset = table.gap(pages * PAGE, PAGE)
+                if offset is not None and offset + pages * PAGE <= end:
+                    fits = pages
+                else:
+                    too_many = pages
+        return fits * PAGE
 
     # --- pages -----------------------------------------------------------------------------
 

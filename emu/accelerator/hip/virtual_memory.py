@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from emu.accelerator.hip import memory, pages
 from emu.accelerator.hip.errors import INVALID_HANDLE, INVALID_VALUE, HipError
 
-GRANULARITY = 2 << 20
-"""What sizes of memory are multiples of, as on AMD's Instinct GPUs."""
+GRANULARITY = pages.PAGE
+"""What sizes of memory are multiples of."""
+
+_ALIGNMENT = 2 << 20
+"""What reserved addresses are multiples of, whatever is asked for."""
 
 _ACCESS = {0: pages.NONE, 1: pages.READ, 3: pages.READ | pages.WRITE}
 """Protections by HIP's flags of access."""
@@ -82,7 +85,7 @@ def reserve(size: int, alignment: int, wanted: int) -> int:
         )
     if alignment & alignment - 1:
         raise HipError(INVALID_VALUE, f"alignment must be a power of 2, but got {alignment}")
-    start = pages.reserve(size, max(alignment, GRANULARITY), wanted)
+    start = pages.reserve(size, max(alignment, _ALIGNMENT), wanted)
     _reserved[start] = size
     return start
 

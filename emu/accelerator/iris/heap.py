@@ -75,17 +75,17 @@ def make_pool(heap_size: int) -> Pool:
     """
     here = world()
     _free_ended()
-    here.barrier()
+    sizes = here.all_gather(np.array([heap_size]))  # what it needs of the heap is there from now on
+    if (sizes != heap_size).any():
+        raise ArgumentError(
+            f"heap_size must be the same on every rank, but got {sizes.ravel().tolist()}"
+        )
     if here.heap.room() < heap_size:
         gc.collect()
         _free_ended()
-        here.barrier()  # rank by rank the same way: the room is the same for all
-    sizes = here.all_gather(np.array([heap_size, here.heap.room()]))
-    if (sizes[:, 0] != heap_size).any():
-        raise ArgumentError(
-            f"heap_size must be the same on every rank, but got {sizes[:, 0].tolist()}"
-        )
-    size = min(heap_size, int(sizes[:, 1].min()))
+    here.barrier()
+    rooms = here.all_gather(np.array([here.heap.room()]))
+    size = min(heap_size, int(rooms.min()))
     array = here.alloc((size,), np.int8, name="iris heap")
     for start in _addresses(array):
         BLOCKS.add(start, Block(size))
