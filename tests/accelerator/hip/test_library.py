@@ -64,7 +64,7 @@ def text_of(hip: HipLibrary, code: int) -> str:
 
 
 def bytes_at(address: int, size: int) -> np.ndarray[Any, Any]:
-    return np.frombuffer((ctypes.c_ubyte * size).from_address(address), np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_ubyte * size).from_address(address))
 
 
 def allocated(hip: HipLibrary, size: int) -> int:
@@ -311,7 +311,8 @@ def _hand_over() -> list[int]:
         mapped = mmap.mmap(place.fd, place.size, offset=place.offset)
         mapped[9] = 99
     world.barrier()
-    return array.local[8:11].tolist()
+    found: list[int] = array.local[8:11].tolist()
+    return found
 
 
 def test_a_descriptor_of_symmetric_memory_is_good_on_another_pe() -> None:

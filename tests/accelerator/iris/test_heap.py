@@ -56,7 +56,7 @@ def allocator(heap_size: int, rank: int | None = None) -> Any:
 
 
 @triton.jit
-def put(x_ptr, bases_ptr, mine, theirs, value):
+def put(x_ptr, bases_ptr, mine, theirs, value):  # type: ignore[no-untyped-def]
     offset = tl.cast(x_ptr, tl.uint64) - tl.cast(tl.load(bases_ptr + mine), tl.uint64)
     there = tl.cast(tl.load(bases_ptr + theirs), tl.pointer_type(tl.int8)) + offset
     tl.store(tl.cast(there, tl.pointer_type(tl.float32)) + tl.arange(0, 8), value)
