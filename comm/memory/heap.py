@@ -217,6 +217,26 @@ class Heap:
             f"{self._table.describe()}; free arrays or launch with a larger heap_size"
         )
 
+    def room(self) -> int:
+        """Return how many bytes the largest array may have now whose pages need not be taken at once.
+
+        Less than that may be left when it is allocated, if other groups allocate meanwhile.
+        """
+        layout, table = self.segment.layout, self._table
+        backed = max(0, self.segment.backed_bytes() - layout.control_bytes)
+        limit = (self.segment.free_bytes() + backed) // (layout.n_pes * _PLENTY)
+        with self.table_lock():
+            end = max(int(self.segment.header[H_HIGH_WATER]), limit)
+            fits, too_many = 0, min(layout.heap_bytes, end) // PAGE + 1  # pages
+            while too_many - fits > 1:
+                pages = (fits + too_many) // 2
+                offset = table.gap(pages * PAGE, PAGE)
+                if offset is not None and offset + pages * PAGE <= end:
+                    fits = pages
+                else:
+                    too_many = pages
+        return fits * PAGE
+
     # --- pages -----------------------------------------------------------------------------
 
     def _reserve(self, members: tuple[int, ...], offset: int, nbytes: int) -> None:

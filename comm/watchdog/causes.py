@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from emu.comm.deadlock.report import Cause, Kind, WaitingPE, numbers
-from emu.comm.watchdog.clues import word_clues
+from emu.comm.watchdog.clues import read_clues, word_clues
 from emu.comm.watchdog.named import named_clues
 from emu.comm.watchdog.polled import polled_words
 from emu.comm.watchdog.waits import Look, Wait
@@ -58,7 +58,7 @@ def find_causes(findings: Findings) -> tuple[Cause, ...]:
 def _of_wait(findings: Findings, wait: Wait) -> list[Cause]:
     if wait.pe in {pe for cause in _locks(findings) for pe in cause.pes}:
         return []
-    named = named_clues(wait)
+    named = named_clues(wait) or read_clues(findings.look.segment, wait)
     if named or not wait.runs:
         return named
     return word_clues(findings.look.segment, wait, _awaited(findings))

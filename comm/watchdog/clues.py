@@ -10,6 +10,7 @@ import numpy as np
 from emu.comm.deadlock.report import Cause, Kind
 from emu.comm.memory.segment import Segment
 from emu.comm.watchdog.monitor import name_of
+from emu.comm.watchdog.polled import group_at
 from emu.comm.watchdog.waits import Run, Wait
 from emu.comm.watchdog.writers import Writer, Written, all_written, last_written
 
@@ -54,6 +55,40 @@ def word_clues(segment: Segment, wait: Wait, awaited: Collection[tuple[int, int]
         if clue is not None:
             found.append(clue)
     return found
+
+
+def read_clues(segment: Segment, wait: Wait) -> list[Cause]:
+    """Return what points to the cause of a loop that reads the same words for ever, such as a kernel's.
+
+    Args:
+        segment: Shared memory of the world.
+        wait: The wait, with the words that it reads.
+    """
+    for holder, offset, size, seen in wait.description.get("reads", ()):
+        there = _bits(segment, holder, offset, size)
+        if there != _cut(seen, size):
+            continue
+        for pe in segment.members(group_at(segment, offset)):
+            other = _bits(segment, pe, offset, size)
+            if pe != holder and other != there:
+                text = (
+                    f"PE {wait.pe} waits in {wait.call} for {name_of(segment, offset)} on PE {holder}, where {there} "
+                    f"is, but at that place of PE {pe}'s heap is {other}: was it stored on the wrong PE?"
+                )
+                advice = "store flags in the memory of the PE that waits: look at the rank that the store or atomic operation is given"
+                return [Cause(Kind.OTHER_PE, (wait.pe,), text, advice)]
+    return []
+
+
+def _bits(segment: Segment, pe: int, offset: int, size: int) -> int:
+    start = segment.layout.heaps + pe * segment.layout.stride + offset
+    return int.from_bytes(segment.bytes[start : start + size].tobytes(), "little", signed=True)
+
+
+def _cut(bits: int, size: int) -> int:
+    """Return the lowest bytes of a word as a signed number."""
+    raw = (bits & (1 << 8 * size) - 1).to_bytes(size, "little")
+    return int.from_bytes(raw, "little", signed=True)
 
 
 # --- words that were written --------------------------------------------------------------------

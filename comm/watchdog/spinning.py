@@ -5,6 +5,7 @@ A PE in such a loop announces itself to the launcher as waiting, as long as the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from emu.comm.layout import B_WAITING, B_WAITS
@@ -16,13 +17,25 @@ if TYPE_CHECKING:
 _announced = False
 
 
-def wait(world: World, call: str, text: str) -> None:
-    """Announce that this PE waits, in which call, and for what."""
+def wait(
+    world: World, call: str, text: str, reads: Sequence[tuple[int, int, int, int]] = ()
+) -> None:
+    """Announce that this PE waits.
+
+    Args:
+        world: The PE's World.
+        call: What waits.
+        text: What it waits for.
+        reads: The same for words of symmetric memory: PE, place in its heap, bytes, and the bits that are there.
+    """
     global _announced
     if _announced:
         return
     _announced = True
-    world.segment.write_text(world.my_pe, details.publishable({"call": call, "text": text}))
+    description: details.Description = {"call": call, "text": text}
+    if reads:
+        description["reads"] = reads
+    world.segment.write_text(world.my_pe, details.publishable(description))
     world.segment.block(world.my_pe)[B_WAITING] += 1
 
 

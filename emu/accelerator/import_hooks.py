@@ -1,7 +1,8 @@
-"""Changes to torch modules that are not loaded with torch, made when a script imports them."""
+"""Changes to modules that are not loaded with torch, made when a script imports them."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
@@ -23,6 +24,27 @@ def after_import(name: str, change: Callable[[ModuleType], None], ledger: Ledger
     if module is not None:
         change(module)
         return
+    _finder(ledger).changes.setdefault(name, []).append(change)
+
+
+def while_imported(
+    name: str,
+    around: Callable[[], contextlib.AbstractContextManager[None]],
+    ledger: Ledger = LEDGER,
+) -> None:
+    """Execute a module inside of a context when it is imported; nothing happens if it is loaded already.
+
+    Args:
+        name: The module's.
+        around: Makes the context.
+        ledger: Where the hook is recorded, as in :func:`after_import`.
+    """
+    if name not in sys.modules:
+        _finder(ledger).contexts[name] = around
+
+
+def _finder(ledger: Ledger) -> _Finder:
+    """Return the finder of a ledger; make it if there is none."""
     mine = (f for f in sys.meta_path if isinstance(f, _Finder) and f.ledger is ledger)
     finder = next(mine, None)
     if finder is None:
@@ -33,7 +55,7 @@ def after_import(name: str, change: Callable[[ModuleType], None], ledger: Ledger
             "modules are changed when a script imports them",
             lambda: sys.meta_path.remove(finder),
         )
-    finder.changes.setdefault(name, []).append(change)
+    return finder
 
 
 class _Finder:
@@ -42,20 +64,23 @@ class _Finder:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.changes: dict[str, list[Callable[[ModuleType], None]]] = {}
+        self.contexts: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {}
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        changes = self.changes.pop(name, None)
-        if changes is None:
+        if name not in self.changes and name not in self.contexts:
             return None
+        changes = self.changes.pop(name, [])
+        around = self.contexts.pop(name, contextlib.nullcontext)
         spec = find_spec(name)
         execute = getattr(spec and spec.loader, "exec_module", None)
         if spec is None or execute is None:
             return spec
 
         def exec_module(module: ModuleType) -> None:
-            execute(module)
+            with around():
+                execute(module)
             for change in changes:
                 change(module)
 

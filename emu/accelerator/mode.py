@@ -100,7 +100,7 @@ class Devices(TorchFunctionMode):  # type: ignore[misc, unused-ignore] # Any wit
             if kwargs.get("device") is not None:
                 return create(func, args, kwargs)
             if kwargs.get("pin_memory"):
-                return _pinned(func, args, kwargs)
+                return pinned(func, args, kwargs)
         return follow(func, args, kwargs)
 
 
@@ -303,7 +303,7 @@ def create(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     if emulated:
         kwargs = {**kwargs, "device": CPU}
     if kwargs.get("pin_memory"):
-        return _pinned(func, args, kwargs)
+        return pinned(func, args, kwargs)
     # These two share the memory of their source, which must not happen between devices.
     source = args[0] if args and func in _ALIASING else None
     before, state.running = state.running, device if emulated else None
@@ -332,7 +332,7 @@ def _check_generator(generator: torch.Generator, device: torch.device) -> None:
         )
 
 
-def _pinned(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
+def pinned(func: TorchFunction, args: Args, kwargs: Kwargs) -> object:
     """Run a call that asks for page-locked memory; any host memory will serve, and is noted as such."""
     result = func(*args, **{k: v for k, v in kwargs.items() if k != "pin_memory"})
     pin(result)

@@ -28,8 +28,10 @@ from emu.accelerator import (
     draws,
     dtensor,
     flash_attention,
+    foreign_arrays,
     generator,
     handlers,
+    iris,
     legacy_types,
     modules,
     narrow_floats,
@@ -81,6 +83,7 @@ def set_up() -> None:
     custom_operators.install()
     flash_attention.install()
     dlpack.install()
+    foreign_arrays.install()
     profiling.install()
     legacy_types.install()
     storages.install()
@@ -91,6 +94,7 @@ def set_up() -> None:
     division.install()
     cuda_dtypes.install()
     dtensor.install()
+    iris.install()
     wrappers.install(device_tags.resolve, device_tags.set_tag)
     _cover_backward()
     _cover_saved_tensors()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from emu.accelerator import patches
-from emu.accelerator.import_hooks import after_import
+from emu.accelerator.import_hooks import after_import, while_imported
 
 NAME = "emu_tests_imported_late"
 
@@ -50,3 +52,21 @@ def test_undoing_leaves_later_imports_alone(seen: list[tuple[str, int]]) -> None
     assert sys.meta_path == finders
     assert importlib.import_module(NAME).value == 1
     assert seen == []
+
+
+def test_a_module_is_executed_in_its_context_once(seen: list[tuple[str, int]]) -> None:
+    @contextlib.contextmanager
+    def around() -> Iterator[None]:
+        seen.append(("enter", NAME in sys.modules))
+        yield
+        seen.append(("leave", sys.modules[NAME].value))
+
+    while_imported(NAME, around)
+    assert seen == []
+    assert importlib.import_module(NAME).value == 1
+    assert seen == [("enter", True), ("leave", 1)]
+    while_imported(NAME, around)  # loaded already
+    del sys.modules[NAME]
+    importlib.import_module(NAME)
+    assert len(seen) == 2
+    patches.undo_all()

@@ -19,6 +19,9 @@ _RECORD = Path(os.environ["CONFORMANCE_RECORD"])
 absent: list[str] = []
 """Beginnings of errors, and texts in reasons of skipped tests, by which a test has no meaning without a GPU."""
 
+is_kept = True
+"""Whether all outcomes are noted. Of several PEs that run the same tests, the others note only what is no success."""
+
 wrong: list[str] = []
 """Texts in errors of tests whose result was not the expected one."""
 
@@ -118,5 +121,7 @@ def _line(error: pytest.ExceptionInfo[BaseException]) -> str:
 
 
 def _note(**entry: object) -> None:
+    if not is_kept and entry.get("outcome", "passed") in ("passed", "skipped", "absent"):
+        return
     with _RECORD.open("a", encoding="utf-8") as file:
         file.write(json.dumps(entry) + "\n")

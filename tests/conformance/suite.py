@@ -210,7 +210,9 @@ def _read(record: Path, found: dict[str, Verdict]) -> str | None:
         entry = json.loads(line)
         test = entry.pop("test")
         if entry:
-            found[test] = Verdict(**entry)
+            before = found.get(test)
+            if before is None or before.outcome in ("passed", *NOT_RUN):  # else another PE's
+                found[test] = Verdict(**entry)
             running = None
         else:
             running = test

@@ -239,3 +239,17 @@ def test_groups_refuse(worlds: Worlds) -> None:
         with pytest.raises(ArgumentError, match="1 to 128 characters"):
             w[0].group(name, [0])
     assert w[0].group("é" * 128, [0]).n_pes == 1
+
+
+def test_an_array_of_the_room_fits_and_a_page_more_does_not(worlds: Worlds) -> None:
+    a, b = worlds(2, heap_bytes=1 << 18)
+    for _ in range(3):
+        room = a.heap.room()
+        assert room == b.heap.room() > 0
+        a.alloc(room // 2, np.int8), b.alloc(room // 2, np.int8)
+    room = a.heap.room()
+    for world in (a, b):
+        with pytest.raises(SymmetricMemoryError, match=r"no \d+ bytes left"):
+            world.alloc(room + 4096, np.int8)
+    a.alloc(room, np.int8), b.alloc(room, np.int8)
+    assert a.heap.room() == 0

@@ -43,6 +43,7 @@ def main() -> int:
     environment["CONFORMANCE_SOURCE"] = str(source)
     environment |= library.environment
     environment["CONFORMANCE_LIBRARY"] = options.name
+    environment["CONFORMANCE_PES"] = str(library.pes)
     environment["OMP_NUM_THREADS"] = "1"  # --jobs uses the other cores
     if options.capability:
         environment["EMU_CUDA_CAPABILITY"] = options.capability
@@ -53,7 +54,9 @@ def main() -> int:
         root=root,
         folder=source,  # where libraries may leave files
         environment=environment,
-        command=(sys.executable, "-m", "emu", "pytest"),
+        command=suite.emu_run_pytest(n_pes=library.pes)
+        if library.pes
+        else (sys.executable, "-m", "emu", "pytest"),
         arguments=("-p", "library_plugin", *library.arguments, *select),
         options=options,
     )

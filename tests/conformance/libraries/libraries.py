@@ -20,6 +20,7 @@ class Library:
         left_out: Names of files for another back end than Triton, or patterns of them.
         absent: Beginnings of errors, and texts in reasons of skipped tests, by which a test has no meaning here.
         marks: Marks of pytest that plugins declare which are not installed.
+        pes: PEs on which each test runs, in a process group of torch; 0: in pytest's process alone.
     """
 
     files: tuple[str, ...]
@@ -31,6 +32,7 @@ class Library:
     left_out: frozenset[str] = frozenset()
     absent: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
+    pes: int = 0
 
 
 _NO_NETWORK = (
@@ -88,6 +90,16 @@ LIBRARIES: dict[str, Library] = {
                 "test_tileir.py",
             }
         ),
+    ),
+    "iris": Library(  # with tritonBLAS, whose folder "include" must be importable
+        files=(
+            "tests/unittests/test_*.py",
+            "tests/ccl/test_*.py",
+            "tests/context/test_*.py",
+            "tests/examples/test_*.py",
+        ),
+        left_out=frozenset({"*gluon*.py"}),
+        pes=2,
     ),
     "mamba": Library(
         files=("tests/ops/triton/test_*.py", "tests/ops/test_*.py", "tests/modules/test_*.py"),

@@ -408,3 +408,42 @@ def test_signals_are_handled_while_programs_take_turns(threads: int) -> None:
     assert lines[0].startswith("launched")
     assert lines[1].startswith("in kernel crossed")
     assert lines[2] == "then 42"
+
+
+@triton.jit
+def signal_through_a_table(bases_ptr, place, pe):
+    flag_ptr = tl.cast(tl.load(bases_ptr + pe), tl.pointer_type(tl.int32))
+    tl.atomic_xchg(flag_ptr + place, 1, sem="release", scope="sys")
+
+
+@triton.jit
+def wait_through_a_table(bases_ptr, place, pe):
+    done = 0
+    while done == 0:
+        flag_ptr = tl.cast(tl.load(bases_ptr + pe), tl.pointer_type(tl.int32))
+        done = tl.atomic_cas(flag_ptr + place, 1, 0, sem="acquire", scope="sys")
+
+
+def _signal_in_the_own_heap() -> None:
+    world = emu.world()
+    flags = world.alloc((8,), np.int32, name="flags")
+    bases = np.array([flags.on(pe).ctypes.data for pe in range(2)])
+    world.barrier()
+    if world.my_pe == 0:
+        signal_through_a_table[(1,)](bases, 3, 0)  # a mistake: PE 1 waits
+    else:
+        wait_through_a_table[(1,)](bases, 3, 1)
+    world.barrier()
+
+
+def test_a_flag_that_was_stored_in_the_wrong_heap_is_named_as_the_cause() -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        emu.launch(_signal_in_the_own_heap, 2, timeout=2)
+    found = deadlock_of(caught.value)
+    assert found is not None
+    cause = found.causes[0]
+    assert cause.kind is Kind.OTHER_PE
+    assert cause.pes == (1,)
+    assert "flags[3] on PE 1, where 0 is, but at that place of PE 0's heap is 1" in cause.text
+    # The table of addresses, which the loop reads too, is not what it waits for.
+    assert "bases_ptr" not in str(found)

@@ -10,7 +10,10 @@ from typing import Protocol
 import numpy as np
 
 from emu.tile.cpu.reports import Loop, Read
+from emu.tile.cpu.run.symmetric import place_of
 from emu.tile.types import DTYPES
+
+_ADDRESS = (1 << 64) - 1
 
 _MAX_DISTANCE = 1 << 40
 """An address at most this many bytes past a pointer argument is reported as an element of it."""
@@ -66,14 +69,47 @@ class Spin:
 
     def waits(self) -> str:
         """Return a text with what the loop reads; empty if it waits for nothing."""
-        if not self.loop:
-            return ""
-        reads = self.kernel.loops[self.loop - 1].reads
         texts = [
-            _describe_read(self.kernel, read, self.seen[2 * n], self.seen[2 * n + 1], self.bases)
-            for n, read in enumerate(reads)
+            _describe_read(self.kernel, read, address, bits, self.bases)
+            for read, address, bits in self._awaited()
         ]
         return " and ".join(texts)
+
+    def symmetric_words(self) -> list[tuple[int, int, int, int]]:
+        """Return what it waits for in symmetric memory: PE, place in its heap, bytes, and the bits that are there."""
+        found = []
+        for read, address, bits in self._awaited():
+            place = place_of(address & _ADDRESS) if read.by_address else None
+            if place is not None:
+                found.append((*place, _size(read), bits))
+        return found
+
+    def _awaited(self) -> list[tuple[Read, int, int]]:
+        """Return the reads of the loop, each with its address and the bits there.
+
+        Addresses of symmetric memory that it reads on the way to what it waits for, such as a table of the heaps' first
+        addresses, are left out.
+        """
+        if not self.loop:
+            return []
+        reads = self.kernel.loops[self.loop - 1].reads
+        found = [
+            (read, self.seen[2 * number], self.seen[2 * number + 1])
+            for number, read in enumerate(reads)
+        ]
+        direct = [each for each in found if not _is_way(*each)]
+        return direct or found
+
+
+def _is_way(read: Read, address: int, bits: int) -> bool:
+    """Return whether what was read is an address in symmetric memory, read from elsewhere."""
+    if not read.by_address or _size(read) != 8 or place_of(bits & _ADDRESS) is None:
+        return False
+    return place_of(address & _ADDRESS) is None
+
+
+def _size(read: Read) -> int:
+    return DTYPES[read.dtype].bytes if read.dtype else 8
 
 
 def where(
@@ -95,8 +131,8 @@ def _describe_read(
     there = _value(read.dtype, bits)
     if not read.by_address:
         return f"what is read at {read.location} (now {there})"
-    address &= (1 << 64) - 1
-    size = DTYPES[read.dtype].bytes if read.dtype else 8
+    address &= _ADDRESS
+    size = _size(read)
     name = f"address {address:#x}"
     # The nearest pointer argument at or below the address is the likeliest owner of the memory.
     found = [
@@ -107,11 +143,14 @@ def _describe_read(
     if found:
         distance, argument = min(found)
         name = f"{argument}[{distance // size}] ({read.dtype or 'pointer'} at {address:#x})"
+    place = place_of(address)
+    if place is not None:
+        name += f" of PE {place.pe}"
     return f"{name}, read at {read.location} (there: {there})"
 
 
 def _value(dtype: str, bits: int) -> str:
     found = DTYPES[dtype].numpy if dtype else None
     if found is None or found.isbuiltin != 1:  # a pointer, or a dtype that is not NumPy's own
-        return f"{bits & ((1 << 64) - 1):#x}"
+        return f"{bits & _ADDRESS:#x}"
     return str(np.frombuffer(struct.pack("q", bits), found, 1)[0].item())

@@ -15,19 +15,16 @@ import ctypes
 import functools
 import itertools
 import struct
-import sys
 import threading
 import weakref
 from collections.abc import Generator
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from emu.tile.cpu import call
 from emu.tile.cpu.run import thread, turns
 from emu.tile.cpu.run.spins import KernelInfo, Spin, where
+from emu.tile.cpu.run.symmetric import current_world
 from emu.tile.cpu.run.thread import ThreadState, new_buffers, thread_state
-
-if TYPE_CHECKING:
-    from emu.comm.world.world import World
 
 _GUARD = ctypes.CFUNCTYPE(None)
 _WATCH = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
@@ -174,16 +171,9 @@ def add_place(error: BaseException, text: str) -> None:
 # ---- in a PE
 
 
-def _world() -> World | None:
-    # Kernels are launched without a world, too: comm is not imported for them.
-    worlds = sys.modules.get("emu.comm.world.current")
-    world: World | None = None if worlds is None else worlds.current()
-    return world
-
-
 def check_stopped() -> None:
     """Raise the reason why the world of this PE was stopped, if it was."""
-    world = _world()
+    world = current_world()
     if world is not None:
         from emu.comm.memory.stop import check_stopped
 
@@ -198,7 +188,7 @@ def publish(spins: list[Spin], note: str = "") -> None:
             read the same as at the poll before.
         note: Text that is added to the description of the loops.
     """
-    world = _world()
+    world = current_world()
     if world is None or threading.current_thread() is not threading.main_thread():
         return
     from emu.comm.watchdog import spinning
@@ -207,7 +197,9 @@ def publish(spins: list[Spin], note: str = "") -> None:
         told = [spins[0].waits(), *(s.describe() for s in spins[1:_MOST_TOLD])]
         if len(spins) > _MOST_TOLD:
             note = f"; and {len(spins) - _MOST_TOLD} more{note}"
-        spinning.wait(world, spins[0].where(), "; another thread: ".join(told) + note)
+        reads = [word for spin in spins[:_MOST_TOLD] for word in spin.symmetric_words()]
+        text = "; another thread: ".join(told) + note
+        spinning.wait(world, spins[0].where(), text, reads[:_MOST_TOLD])
     else:
         spinning.go_on(world)
 
