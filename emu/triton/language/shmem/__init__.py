@@ -1,6 +1,8 @@
 """Communication from inside kernels: a device API in the manner of OpenSHMEM, for ``@triton.jit`` functions.
 
 Programs import it as ``emu.shmem``.
+
+Internal: names may change in any release.
 """
 
 from emu.triton.language.shmem.collectives import all_gather, all_to_all, broadcast, reduce
