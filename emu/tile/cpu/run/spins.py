@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from emu.tile.cpu.reports import Loop, Read
-from emu.tile.cpu.run.symmetric import place_of
+from emu.tile.cpu.run.symmetric import barrier_of, place_of
 from emu.tile.types import DTYPES
 
 _ADDRESS = (1 << 64) - 1
@@ -132,6 +132,9 @@ def _describe_read(
     if not read.by_address:
         return f"what is read at {read.location} (now {there})"
     address &= _ADDRESS
+    barrier = barrier_of(address)
+    if barrier is not None:
+        return barrier
     size = _size(read)
     name = f"address {address:#x}"
     # The nearest pointer argument at or below the address is the likeliest owner of the memory.

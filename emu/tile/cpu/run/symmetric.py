@@ -1,12 +1,14 @@
 """Addresses in symmetric memory, for messages about loops that wait: whose heap they lie in.
 
-Nothing here loads ``emu.comm``: kernels are launched without a world, too.
+Nothing here loads a World: kernels are launched without one, too.
 """
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, NamedTuple
+
+from emu.comm.layout import GROUPS
 
 if TYPE_CHECKING:
     from emu.comm.world.world import World
@@ -38,3 +40,21 @@ def place_of(address: int) -> Place | None:
     if not 0 <= distance < layout.n_pes * layout.stride:
         return None
     return Place(*divmod(distance, layout.stride))
+
+
+def barrier_of(address: int) -> str | None:
+    """Describe the barrier whose generation lies at an address; None: there lies none."""
+    world = current_world()
+    if world is None:
+        return None
+    layout = world.segment.layout
+    index, at = divmod(address - world.segment.address - layout.groups, layout.group_bytes)
+    fields = layout.group_dtype.fields
+    assert fields is not None
+    if not 0 <= index < GROUPS or at != fields["generation"][1]:
+        return None
+    entry = world.segment.group_entry(index)
+    name, members = entry["name"].decode(errors="replace"), int(entry["n_pes"])
+    if index == world.index:
+        name, members = world.name, world.n_pes
+    return f"the barrier of group {name!r}, which {int(entry['arrived'])} of {members} PEs have reached"

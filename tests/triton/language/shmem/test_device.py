@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -316,6 +317,28 @@ def test_without_a_world_a_launch_says_so() -> None:
 def test_a_team_is_a_group() -> None:
     with pytest.raises(ArgumentError, match="group must be a World or a group of one"):
         shmem.team(3)  # type: ignore[arg-type]
+
+
+def waits_in_vain() -> None:
+    world = emu.world()
+    flag = world.alloc(2, np.int64, poison=False)
+    if world.my_pe == 0:
+        waits[(1,)](flag.local)
+    else:
+        meets[(1,)](0)
+
+
+@triton.jit
+def waits(flag):
+    shmem.wait_until(flag + 1, "ge", 3)
+
+
+def test_a_wait_in_vain_is_explained() -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        emu.launch(waits_in_vain, 2, timeout=2)
+    told = str(caught.value)
+    assert re.search(r"PE 0 waits in kernel waits .* for flag\[1\] \(i64 at 0x\w+\) of PE 0", told)
+    assert "the barrier of group 'world', which 1 of 2 PEs have reached" in told
 
 
 # --- worlds that somebody watches -----------------------------------------------------------
