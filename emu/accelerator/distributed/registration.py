@@ -60,6 +60,7 @@ class NcclOptions:
         self.is_high_priority_stream = is_high_priority_stream
         self.global_ranks_in_group: list[int] = []
         self.group_name = ""
+        self.use_pg_for_symm_mem_rendezvous = False
         self._timeout = timedelta(minutes=10)
 
 

@@ -6,8 +6,9 @@ tensors of int64 in symmetric memory, which the members read from each other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -204,5 +205,9 @@ def _fetch(
     handle.meeting.signals.barrier()
 
 
-OPERATORS = (all_to_all_vdev, all_to_all_vdev_2d, all_to_all_vdev_2d_offset)
+OPERATORS: tuple[Callable[..., Any], ...] = (
+    all_to_all_vdev,
+    all_to_all_vdev_2d,
+    all_to_all_vdev_2d_offset,
+)
 """Kernels of the operators of the same names."""

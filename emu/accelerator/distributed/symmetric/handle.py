@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -25,6 +26,7 @@ from emu.accelerator.distributed.symmetric.memory import (
     block_of,
     bytes_of,
     check_device,
+    first_byte,
     free_with,
     group_of,
     storage_at,
@@ -48,7 +50,6 @@ class Meeting:
 
     block: weakref.ref[Block]  # which has its meetings
     group: Group
-    group_name: str
     offsets: tuple[int, ...]
     """Where the allocation lies in each member's heap."""
     signals: Signals
@@ -335,11 +336,11 @@ class SymmetricMemory(metaclass=_Settings):
             raise SymmetricArgumentError(
                 "group_name must be given to empty_strided_p2p or to rendezvous, but got None in both"
             )
-        meeting = block.meetings.get(name)
+        group = group_of(name)
+        meeting = block.meetings.get(group)
         if meeting is None:
-            meeting = block.meetings[name] = _meet(block, name)
-        with torch._C.DisableTorchFunction():
-            return SymmetricMemory(block, meeting, tensor.data_ptr() - block.address)
+            meeting = block.meetings[group] = _meet(block, group)
+        return SymmetricMemory(block, meeting, first_byte(tensor) - block.address)
 
     @staticmethod
     def is_symm_mem_tensor(tensor: Tensor) -> bool:
@@ -431,15 +432,14 @@ def _submit(run: Any) -> None:
         run()
 
 
-def _meet(block: Block, group_name: str) -> Meeting:
+def _meet(block: Block, group: Group) -> Meeting:
     """Exchange where the members' allocations lie, and make their signal pads."""
-    group = group_of(group_name)
     works.flush_collectives()
     index = block.device.index
     row = np.array([block.array.offset, block.nbytes, block.pad_bytes, index], np.int64)
     table = group.all_gather(row).reshape(group.n_pes, row.size)
     _check_alike(table)
-    number = _meetings[group_name] = _meetings.get(group_name, 0) + 1
+    number = _meetings[group] = _meetings.get(group, 0) + 1
     pad = group.alloc(
         block.pad_bytes // _WORD,
         np.int32,
@@ -452,7 +452,6 @@ def _meet(block: Block, group_name: str) -> Meeting:
     meeting = Meeting(
         weakref.ref(block),
         group,
-        group_name,
         tuple(offset for _, offset in pairs),
         Signals(group, pad),
         _table([addresses(pe, offset) for pe, offset in pairs], block.device),
@@ -462,7 +461,8 @@ def _meet(block: Block, group_name: str) -> Meeting:
     return meeting
 
 
-_meetings: dict[str, int] = {}
+_meetings: WeakKeyDictionary[Group, int] = WeakKeyDictionary()
+"""How many times each group has met."""
 
 
 def _check_alike(table: np.ndarray[Any, Any]) -> None:

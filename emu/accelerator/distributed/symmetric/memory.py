@@ -46,7 +46,7 @@ class Block:
         device: Device of its tensors.
         pad_bytes: Size of the signal pads that a rendezvous makes for it.
         group_name: Group that the allocation named, or None.
-        meetings: What each group's rendezvous has found, by the group's name.
+        meetings: What each group's rendezvous has found.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Block:
         self.device = device
         self.pad_bytes = pad_bytes
         self.group_name = group_name
-        self.meetings: dict[str, Any] = {}
+        self.meetings: dict[Group, Any] = {}
         free_with(self, array)
 
     @property
@@ -206,14 +206,20 @@ def heap_offset(tensor: Tensor, segment: Any) -> int:
     Raises:
         SymmetricArgumentError: It lies in no heap.
     """
-    with torch._C.DisableTorchFunction():
-        address = tensor.data_ptr()
+    address = first_byte(tensor)
     layout, base = segment.layout, address_of(segment, 0, 0)
     if not base <= address < base + layout.n_pes * layout.stride:
         raise SymmetricArgumentError(
             f"a tensor must be in symmetric memory, but got one of shape {tuple(tensor.shape)} that is not"
         )
     return int((address - base) % layout.stride)
+
+
+def first_byte(tensor: Tensor) -> int:
+    """Return the address at which a tensor begins; torch has none of tensors without elements."""
+    with torch._C.DisableTorchFunction():
+        start = tensor.untyped_storage().data_ptr()
+        return int(start + tensor.storage_offset() * tensor.element_size())
 
 
 def tensor_in(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -247,7 +248,7 @@ def _word(op: str, group: Group, sigpad: Tensor) -> SymmetricArray:
     return group._array_type(group, offset, (1,), kind, "signal of symmetric memory")
 
 
-OPERATORS = {
+OPERATORS: dict[str, Callable[..., Any]] = {
     "nvshmem_put": put,
     "nvshmem_get": get,
     "nccl_put": put,

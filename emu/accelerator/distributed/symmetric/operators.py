@@ -62,7 +62,7 @@ def _kernels(module: Any) -> Iterable[tuple[str, Callable[..., Any]]]:
     """Yield the operators that torch may have, with kernels for host memory."""
     yield from ((each.__name__, each) for each in reductions.OPERATORS)
     yield from ((each.__name__, each) for each in all_to_all.OPERATORS)
-    yield from ((name, each) for name, each in one_sided.OPERATORS.items())
+    yield from one_sided.OPERATORS.items()
     yield "memset32_", stream_writes.memset32
     yield "stream_write_value32_", stream_writes.stream_write_value32
     yield "_async_input_mm", stream_writes.async_input_mm

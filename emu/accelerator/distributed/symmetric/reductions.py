@@ -7,7 +7,9 @@ the kernels for peers' memory round; ``multimem`` operators add in fp32 and roun
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import torch
 
@@ -338,7 +340,7 @@ def _like(tensor: Tensor) -> Tensor:
     return torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
 
 
-OPERATORS = (
+OPERATORS: tuple[Callable[..., Any], ...] = (
     one_shot_all_reduce,
     one_shot_all_reduce_out,
     one_shot_all_reduce_copy,
