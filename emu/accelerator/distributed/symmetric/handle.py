@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 import torch
 
-from emu.accelerator.annotations import Tensor
+from emu.accelerator.annotations import Storage, Tensor
 from emu.accelerator.device_tags import assign_device, device_count
 from emu.accelerator.distributed import works
 from emu.accelerator.distributed.symmetric import stream_writes
@@ -294,7 +294,7 @@ class SymmetricMemory(metaclass=_Settings):
             alloc_id: Number under which the memory stays there when the tensor has gone, for the next call with it.
 
         Raises:
-            RuntimeError: Not a CUDA device, or memory of this number is in use, or of another size.
+            RuntimeError: Not a CUDA device, or memory of this number is in use.
             SymmetricMemoryError: The heap has no room.
         """
         place = check_device(device)
@@ -304,13 +304,13 @@ class SymmetricMemory(metaclass=_Settings):
         if alloc_id is None:
             block = allocate(nbytes, place, _Settings.pad_bytes, group_name)
         else:
-            block = _Persistent.find(alloc_id, nbytes, place, group_name)
+            block = _Persistent.find((alloc_id, nbytes, place, group_name))
         group = block.array.group
         mine, offset = group.members[group.my_pe], block.array.offset
         storage = storage_at(group.segment, mine, offset, nbytes, place, block)
         setattr(storage, BLOCK, block)
         if alloc_id is not None:
-            _Persistent.in_use[alloc_id] = weakref.ref(storage)
+            _Persistent.in_use[alloc_id, nbytes, place, group_name] = storage
         return tensor_in(storage, size, stride, dtype)
 
     @staticmethod
@@ -388,38 +388,29 @@ class SymmetricMemory(metaclass=_Settings):
 
 
 class _Persistent:
-    """Allocations that stay when their tensors have gone, by ``alloc_id``."""
+    """Allocations that stay when their tensors have gone, by ``alloc_id``, size, device and group.
 
-    blocks: ClassVar[dict[int, Block]] = {}
-    in_use: ClassVar[dict[int, weakref.ref[Any]]] = {}
+    Compiled functions draw the number at random, and two of them may draw the same: then the size tells them apart.
+    """
+
+    blocks: ClassVar[dict[tuple[object, ...], Block]] = {}
+    in_use: ClassVar[WeakValueDictionary[tuple[object, ...], Storage]] = WeakValueDictionary()
 
     @classmethod
-    def find(
-        cls, alloc_id: int, nbytes: int, device: torch.device, group_name: str | None
-    ) -> Block:
+    def find(cls, key: tuple[int, int, torch.device, str | None]) -> Block:
         """Return the allocation of a number; make it first if there is none.
 
         Raises:
-            SymmetricArgumentError: A tensor uses it, or it was made with other arguments.
+            SymmetricArgumentError: A tensor uses it.
         """
-        block = cls.blocks.get(alloc_id)
-        if block is None:
-            block = cls.blocks[alloc_id] = allocate(nbytes, device, _Settings.pad_bytes, group_name)
-            return block
-        user = cls.in_use.get(alloc_id)
-        if user is not None and user() is not None:
+        alloc_id, nbytes, device, group_name = key
+        if key in cls.in_use:
             raise SymmetricArgumentError(
                 f"alloc_id must not be that of memory in use, but got {alloc_id}: delete its tensor first"
             )
-        wanted, there = (
-            (nbytes, device, group_name),
-            (block.nbytes, block.device, block.group_name),
-        )
-        if wanted != there:
-            raise SymmetricArgumentError(
-                f"alloc_id {alloc_id} must be used with the size, device and group of its first allocation, {there}, "
-                f"but got {wanted}"
-            )
+        block = cls.blocks.get(key)
+        if block is None:
+            block = cls.blocks[key] = allocate(nbytes, device, _Settings.pad_bytes, group_name)
         return block
 
 
