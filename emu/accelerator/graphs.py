@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any, NamedTuple, NoReturn, Self
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 from torch.utils._pytree import tree_leaves
 
 from emu.accelerator.annotations import Args, Kwargs, Tensor, TorchFunction
@@ -152,6 +152,14 @@ class _Capture(TorchDispatchMode):  # type: ignore[misc, unused-ignore] # Any wi
             return
         self.calls.append(partial(launch_named, name, launch))
         self.launches += 1
+
+    def is_on_stack(self) -> bool:
+        """Return whether the program is between operators: not inside of one, which runs as a whole."""
+        return any(mode is self for mode in _get_current_dispatch_mode_stack())
+
+    def record(self, run: Callable[[], None]) -> None:
+        """Record a piece of the device's work that is neither an operator nor a kernel."""
+        self.calls.append(run)
 
     def end(self) -> None:
         """Put memory and generators back, and take the values from what was made."""

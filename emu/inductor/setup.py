@@ -19,7 +19,7 @@ import torch
 from emu.accelerator import compilers
 from emu.accelerator.import_hooks import after_import
 from emu.accelerator.patches import Ledger
-from emu.inductor import configs, devices, late, mutations
+from emu.inductor import configs, devices, late, mutations, symmetric_buffers
 from emu.inductor.errors import InductorError
 from emu.kernels.core import environment
 from emu.triton import alias
@@ -60,6 +60,7 @@ def set_up() -> None:
     kernels_inside = "torch._higher_order_ops.triton_kernel_wrap"
     after_import(kernels_inside, partial(mutations.install, ledger), ledger)
     devices.install(ledger)
+    symmetric_buffers.install(ledger)
 
 
 def _choose_workers(config: ModuleType) -> None:

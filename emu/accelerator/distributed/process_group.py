@@ -66,6 +66,9 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
     supports_splitting = False
     supports_coalescing = False
     supports_time_estimate = False
+    use_pg_for_symm_mem_rendezvous = (
+        False  # without effect: the World's own exchange serves both ways
+    )
 
     def __init__(self, backend: str, devices: Sequence[str], group: Group) -> None:
         super().__init__(group.my_pe, group.n_pes)

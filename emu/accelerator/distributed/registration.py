@@ -36,6 +36,7 @@ from emu.accelerator.device_tags import accelerator_type
 from emu.accelerator.distributed import at_once, process_group, spawned, works
 from emu.accelerator.distributed.process_group import WorldProcessGroup
 from emu.accelerator.distributed.store import WorldStore
+from emu.accelerator.distributed.symmetric import operators
 from emu.accelerator.patches import record, replace
 from emu.comm.errors import ArgumentError, CommError
 from emu.comm.world.current import world
@@ -59,6 +60,7 @@ class NcclOptions:
         self.is_high_priority_stream = is_high_priority_stream
         self.global_ranks_in_group: list[int] = []
         self.group_name = ""
+        self.use_pg_for_symm_mem_rendezvous = False
         self._timeout = timedelta(minutes=10)
 
 
@@ -81,6 +83,7 @@ def register() -> None:
     record("torch.distributed", "backends are registered once", _forget)
     at_once.provide()
     spawned.install()
+    operators.install()
     _register_plugin("hccl", DEVICES["hccl"])
     module: Any = distributed_c10d
     replace(module, "_NCCL_AVAILABLE", True, "torch asks whether it was built with NCCL")
