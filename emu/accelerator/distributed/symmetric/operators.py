@@ -12,6 +12,7 @@ from torch._C import _distributed_c10d  # pyright: ignore[reportAttributeAccessI
 from emu.accelerator.annotations import Args, Kwargs, TorchFunction
 from emu.accelerator.distributed.symmetric import (
     all_to_all,
+    device_functions,
     one_sided,
     pools,
     reductions,
@@ -44,6 +45,7 @@ def install() -> None:
     replace(_distributed_c10d, "_SymmetricMemory", SymmetricMemory, reason)
     replace(_distributed_c10d, "_is_nvshmem_available", lambda: True, reason)
     pools.install()
+    device_functions.install()
     after_import(_MODULE, _provide)
 
 
