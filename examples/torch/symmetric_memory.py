@@ -17,7 +17,7 @@ ELEMENTS = 4096
 
 
 def values(rank):
-    """What a rank contributes: the same numbers on each rank that asks."""
+    """Return what a rank contributes: the same numbers on each rank that asks."""
     return np.random.default_rng(rank).standard_normal(ELEMENTS).astype(np.float32)
 
 
