@@ -228,9 +228,8 @@ def tensor_in(
     """Return a tensor over a storage, contiguous unless strides are given."""
     with torch._C.DisableTorchFunction():
         made = torch.empty(0, dtype=dtype, device="cpu")
-        if stride is None:
-            stride = torch._prims_common.make_contiguous_strides_for(tuple(shape))
-        return made.set_(storage, 0, tuple(shape), tuple(stride))
+        steps = torch.empty(tuple(shape), device="meta").stride() if stride is None else stride
+        return made.set_(storage, 0, tuple(shape), tuple(steps))
 
 
 def bytes_of(shape: Sequence[int], dtype: torch.dtype) -> int:
