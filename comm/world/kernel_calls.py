@@ -16,10 +16,11 @@ import numpy as np
 
 from emu.comm.arrays import Array
 from emu.comm.layout import GROUPS
-from emu.comm.ops import AtomicOp, Cmp
+from emu.comm.ops import AtomicOp
 from emu.comm.sync import kernel_calls, kernel_numbers, signal_numbers
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.group import Group
+from emu.comm.world.listening import Listener, Word
 from emu.comm.world.world import World
 from emu.kernels.core.jit import native_address
 
@@ -162,12 +163,13 @@ class _SeenCalls:
         return 0
 
     def waited(self, offset: int, size: int, comparison: int, value: int) -> int:
-        """Wait for what has come already, so that a listener learns what was known by it."""
-        kind = np.dtype(f"i{size}" if size > 0 else f"u{-size}")
-        word = self._array(offset, (1,), kind)
-        if kind.kind == "u":
-            value &= (1 << 8 * kind.itemsize) - 1
-        self._world.wait_until(word, Cmp(comparison), value)
+        """Tell a listener what the kernel has seen; the word may hold something else by now."""
+        listener: Listener | None = getattr(self._world, "listener", None)
+        if listener is not None:
+            if size == -8:  # as kernels compare them: less 2**63
+                value = (value & (1 << 64) - 1) - (1 << 63)
+            word = Word(self._world.my_pe, offset, size)
+            listener.waited("wait_until", [(word, comparison, value)])
         return 0
 
     def arrive(self, group: int) -> int:
