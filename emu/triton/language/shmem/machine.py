@@ -13,6 +13,7 @@ from emu.tile import machine
 from emu.tile.ir import Region, Value
 from emu.tile.ops import Code
 from emu.tile.types import I64, U64
+from emu.tile.types import element_of as tile_element
 from emu.triton.language.constants import unwrap
 from emu.triton.language.context import builder
 from emu.triton.language.conversion import cast_to, to_tensor
@@ -240,14 +241,30 @@ def _unsigned(value: Value) -> Value:
 
 
 def translated(pointer: tensor, peer: Value) -> tensor:
-    """Return the pointer to the same place of another PE's heap; nothing is checked."""
+    """Return the pointer to the same place of another PE's heap; nothing is checked.
+
+    It is made by way of an integer: where it points to is no part of the tensor that a check of addresses knows.
+    """
     emit = builder()
     distance = emit.binary(Code.SUB, peer, read("my_pe"))
-    stride = read("stride")
-    width = max(1, element_of(pointer).primitive_bitwidth // 8)
-    elements = emit.binary(Code.DIV, stride, number(width))
-    offset = _like(emit.binary(Code.MUL, distance, elements), pointer.extents)
-    return tensor(emit.ptr_add(pointer.handle, offset), pointer.type)
+    nbytes = emit.binary(Code.MUL, distance, read("stride"))
+    return tensor(_moved(pointer.handle, nbytes), pointer.type)
+
+
+def _moved(pointers: Value, nbytes: Value) -> Value:
+    """Move pointers by bytes: where a tile is a pointer and offsets that pointer, so that runs of it stay runs."""
+    emit, operation = builder(), getattr(pointers, "owner", None)
+    if pointers.shape and operation is not None:
+        if operation.code is Code.PTR_ADD:
+            return emit.ptr_add(_moved(operation.operands[0], nbytes), operation.operands[1])
+        if operation.code is Code.SPLAT:
+            return emit.splat(_moved(operation.operands[0], nbytes), pointers.shape)
+        if operation.code is Code.BROADCAST:
+            return emit.broadcast(_moved(operation.operands[0], nbytes), pointers.shape)
+        if operation.code is Code.RESHAPE:
+            return emit.reshape(_moved(operation.operands[0], nbytes), pointers.shape)
+    address = emit.binary(Code.ADD, emit.cast(pointers, I64), _like(nbytes, pointers.shape))
+    return emit.cast(address, tile_element(pointers.type))
 
 
 def mask_of(mask: TensorLike | None, pointer: tensor) -> Value | None:

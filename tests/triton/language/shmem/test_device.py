@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -346,13 +350,31 @@ def test_a_wait_in_vain_is_explained() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"link": emu.Link(bandwidth=1e9, latency=2e-6)}, {"checks": emu.Checks(race=True)}],
-    ids=["linked", "checked"],
+    [
+        {"link": emu.Link(bandwidth=1e9, latency=2e-6)},
+        {"checks": emu.Checks(race=True)},
+        {"checks": emu.Checks(bounds=True)},
+    ],
+    ids=["linked", "checked", "bounded"],
 )
 @pytest.mark.parametrize("program", [moves_blocks, uses_swaps, uses_elements])
 def test_watched_worlds_do_the_same(program: Any, options: dict[str, Any]) -> None:
     plain = emu.launch(program, 2, args=("cpu",))
     assert emu.launch(program, 2, args=("cpu",), **options) == plain
+
+
+@pytest.mark.parametrize("example", ["all_reduce", "matmul_reduce_scatter"])
+def test_kernels_that_run_as_python(example: str) -> None:
+    program = Path(__file__).parents[4] / "examples" / "shmem" / f"{example}.py"
+    done = subprocess.run(
+        [sys.executable, "-m", "emu", "run", "-n", "2", program],
+        check=False,
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @triton.jit
