@@ -122,7 +122,8 @@ def ping_pong(calls: int, pinned: int) -> Span:
 def _ping_pong_kernel() -> Any:
     import numba
 
-    from emu.comm.sync.signals import SET, atomic, wait_word
+    from emu.comm.sync.signal_numbers import SET
+    from emu.comm.sync.signals import atomic, wait_word
 
     @numba.njit
     def exchange(me, other, offset, address, first, turn, calls):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -54,13 +55,24 @@ def has_extern(symbol: str) -> bool:
     return symbol in _bodies
 
 
-def _find_in_libraries(symbol: str) -> Body | None:
-    """Return the function of a library whose symbols are looked up by their parts."""
+def _find_in_libraries(symbol: str, count: int) -> Body | None:
+    """Return the function of a library whose symbols are looked up by their parts.
+
+    Raises:
+        TypeError: It takes another number of operands.
+    """
     if "shmem" not in symbol:
         return None
     from emu.triton.language.shmem.symbols import find_symbol  # it knows this module's users
 
-    return find_symbol(symbol)
+    found = find_symbol(symbol)
+    if found is not None:
+        parameters = inspect.signature(found).parameters.values()
+        least = sum(p.default is p.empty for p in parameters)
+        if not least <= count <= len(parameters):
+            takes = f"{least} operands" if least == len(parameters) else f"up to {len(parameters)}"
+            raise TypeError(f"the symbol {symbol!r} takes {takes}, but got {count}")
+    return found
 
 
 def call_extern(symbol: str, operands: Sequence[tensor], result: dtype) -> tensor:
@@ -73,9 +85,11 @@ def call_extern(symbol: str, operands: Sequence[tensor], result: dtype) -> tenso
 
     Raises:
         NotImplementedError: The symbol is not known.
-        TypeError: The function's result is not one tensor of the operands' shape.
+        TypeError: The function takes another number of operands, or its result is not one tensor of the operands' shape.
     """
-    body = _bodies.get(symbol) or _find_in_libraries(symbol)
+    body = _bodies.get(symbol)
+    if body is None and symbol not in _reasons:
+        body = _find_in_libraries(symbol, len(operands))
     if body is None:
         reason = _reasons.get(symbol, "emu does not know it")
         raise NotImplementedError(

@@ -159,6 +159,16 @@ def test_a_comparison_that_there_is_not() -> None:
     assert "cmp = 6" in said
 
 
+@triton.jit
+def too_few(out):
+    tl.store(out, call("nvshmem_fence", (I32,), (1,)))
+
+
+def test_a_wrong_number_of_operands_is_told() -> None:
+    with pytest.raises(Exception, match="'nvshmem_fence' takes 0 operands, but got 1"):
+        too_few[(1,)](np.zeros(1, np.int32))
+
+
 def test_symbols_that_there_are_not() -> None:
     assert find_symbol("nvshmem_half_sum_reduce") is not None
     for symbol in ("nvshmem_quaternion_sum_reduce", "nvshmem_frobnicate", "shmem_quiet", "sinf"):
