@@ -122,12 +122,6 @@ class Allocation(ArrayGroup):
         offset, shape, dtype, _, name = self.heap.entry(index)
         return self._array_type(self, offset, shape, dtype, name, index=index)
 
-    def array_at(
-        self, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any], name: str
-    ) -> SymmetricArray:
-        """Return a part of the heaps as an array, whoever has allocated it: for what knows addresses only."""
-        return self._array_type(self, offset, shape, dtype, name)
-
     def find_allocs(self, prefix: str) -> list[SymmetricArray]:
         """Return the live arrays whose ``key`` starts with ``prefix``, also those made elsewhere."""
         found = []
@@ -165,3 +159,10 @@ class Allocation(ArrayGroup):
             array.label,
             world_pe,
         )
+
+
+def array_at(
+    group: Allocation, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any], name: str
+) -> SymmetricArray:
+    """Return a part of the heaps as an array, whoever has allocated it: for what knows addresses only."""
+    return group._array_type(group, offset, shape, dtype, name)

@@ -18,6 +18,7 @@ from emu.comm.arrays import Array
 from emu.comm.layout import GROUPS
 from emu.comm.ops import AtomicOp
 from emu.comm.sync import kernel_calls, kernel_numbers, signal_numbers
+from emu.comm.world.allocation import array_at
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.group import Group
 from emu.comm.world.listening import Listener, Word
@@ -191,7 +192,7 @@ class _SeenCalls:
         """Return a part of the heap as an array; it is named like the allocation that it lies in."""
         world = self._world
         name = world.heap.name_at(offset)
-        return world.array_at(offset, shape, dtype, name)
+        return array_at(world, offset, shape, dtype, name)
 
 
 def _memory(address: int, nbytes: int) -> Array:

@@ -239,6 +239,7 @@ def run_race(repaired: bool) -> None:
     assert mine.eq(6).all()
 
 
+@pytest.mark.timeout(400)  # the first to come compiles the listener's kernels
 def test_reading_before_the_barrier_is_a_race() -> None:
     emu.launch(run_race, 2, args=(True,), preload=["torch"], checks=Checks(race=True))
     with pytest.raises(CheckError, match="sum of PE"):
