@@ -17,9 +17,8 @@ from __future__ import annotations
 
 from emu.comm.errors import ArgumentError
 from emu.comm.world.group import Group
-from emu.triton.language.shmem import (
-    all_gather,
-    all_to_all,
+from emu.triton.language.shmem.collectives import all_gather, all_to_all, broadcast, reduce
+from emu.triton.language.shmem.device import (
     atomic_add,
     atomic_and,
     atomic_cas,
@@ -29,7 +28,6 @@ from emu.triton.language.shmem import (
     atomic_xchg,
     atomic_xor,
     barrier,
-    broadcast,
     fence,
     get,
     load,
@@ -38,7 +36,6 @@ from emu.triton.language.shmem import (
     put,
     put_signal,
     quiet,
-    reduce,
     remote,
     signal,
     store,

@@ -377,21 +377,25 @@ class Heap:
             return None
         heap, offset = address - at % layout.stride, at % layout.stride
         with self.table_lock():
-            for index in self._table.used():
-                entry = self._table.entries[index]
-                start, nbytes = int(entry["offset"]), int(entry["nbytes"])
-                if start <= offset < start + nbytes:
-                    return heap + start, heap + start + nbytes
-        return address, address
+            entry = self._entry_at(offset)
+            if entry is None:
+                return address, address
+            start = heap + int(entry["offset"])
+            return start, start + int(entry["nbytes"])
 
     def name_at(self, offset: int) -> str:
         """Return what reports call the allocation that an offset lies in; empty if it lies in none."""
         with self.table_lock():
-            for index in self._table.used():
-                entry = self._table.entries[index]
-                if 0 <= offset - int(entry["offset"]) < int(entry["nbytes"]):
-                    return str(entry["name"].decode(errors="replace"))
-        return ""
+            entry = self._entry_at(offset)
+            return "" if entry is None else str(entry["name"].decode(errors="replace"))
+
+    def _entry_at(self, offset: int) -> Any:
+        """Return the allocation that an offset lies in, None if it lies in none; the table's lock is held."""
+        for index in self._table.used():
+            entry = self._table.entries[index]
+            if 0 <= offset - int(entry["offset"]) < int(entry["nbytes"]):
+                return entry
+        return None
 
     def describe_spans(self) -> list[tuple[int, int, str]]:
         """Return address, bytes and description of each array on each member, for reports.

@@ -11,47 +11,34 @@ from typing import Any
 
 import numpy as np
 
-from emu.comm.layout import WRITER_PUT
 from emu.comm.sync import signals
 from emu.comm.sync.kernel_numbers import (
     GROUP_BYTES,
     GROUPS,
     HAS_GROUPS,
-    HEAP,
     ME,
     MEMBERS,
     MY_PE,
     N_PES,
     SIZE,
-    STRIDE,
 )
 from emu.comm.sync.locks import word
 from emu.kernels.atomics import fence as memory_fence
-from emu.kernels.core.address import as_pointer, move_bytes
+from emu.kernels.core.address import as_pointer
 from emu.kernels.core.jit import carray, jit
-
-_USED = 64
-"""Where in a group's entry it stands whether there is such a group."""
 
 
 @jit()
 def put(machine: int, pe: int, offset: int, source: int, nbytes: int) -> int:
     """Copy memory to an offset of PE ``pe``'s heap, and wake it."""
-    me = word(machine, ME)
-    target = word(machine, HEAP) + (pe - word(machine, MY_PE)) * word(machine, STRIDE) + offset
-    move_bytes(target, source, nbytes)
-    memory_fence()
-    if nbytes <= 64:
-        signals.note_writer(me, pe, offset, WRITER_PUT, 0)
-    signals.ring(me, pe)
+    signals.put_bytes(word(machine, ME), pe, offset, source, nbytes)
     return 0
 
 
 @jit()
 def get(machine: int, pe: int, offset: int, target: int, nbytes: int) -> int:
     """Copy from an offset of PE ``pe``'s heap."""
-    source = word(machine, HEAP) + (pe - word(machine, MY_PE)) * word(machine, STRIDE) + offset
-    move_bytes(target, source, nbytes)
+    signals.get_bytes(word(machine, ME), pe, offset, target, nbytes)
     return 0
 
 
@@ -115,10 +102,8 @@ def team_size(machine: int, group: int) -> Any:
         return word(machine, N_PES)
     if group < 0 or group >= word(machine, HAS_GROUPS):
         return 0
-    entry = _entry(machine, group)
-    if carray(as_pointer(entry + _USED), (1,), np.int64)[0] == 0:
-        return 0
-    return carray(as_pointer(entry + word(machine, SIZE)), (1,), np.int64)[0]
+    # Of an entry that nobody has filled yet this is 0.
+    return carray(as_pointer(_entry(machine, group) + word(machine, SIZE)), (1,), np.int64)[0]
 
 
 @jit()

@@ -9,25 +9,23 @@ ME, MY_PE, N_PES, HEAP, STRIDE, HEAP_BYTES, GROUPS, GROUP_BYTES, MEMBERS, SIZE, 
 of a heap; address of the first group's entry, and bytes of each; where in an entry the members' numbers and their
 count stand; number of groups that there can be."""
 
-WORDS = 11
+WORDS = HAS_GROUPS + 1
 """Number of these; behind them stand the addresses of the calls."""
 
-CALLS = (
-    "put",
-    "get",
-    "put_signal",
-    "atomic",
-    "fence",
-    "quiet",
-    "changed",
-    "waited",
-    "arrive",
-    "passed",
-    "team_size",
-    "team_world_pe",
-    "team_pe",
-)
-"""Names of the calls, in the order of their addresses."""
-
-ARGUMENTS = (4, 4, 8, 6, 0, 0, 1, 4, 1, 2, 1, 2, 1)
-"""Number of the arguments of each besides the machine words' address."""
+CALLS = {
+    "put": 4,
+    "get": 4,
+    "put_signal": 8,
+    "atomic": 6,
+    "fence": 0,
+    "quiet": 0,
+    "changed": 1,
+    "waited": 4,
+    "arrive": 1,
+    "passed": 2,
+    "team_size": 1,
+    "team_world_pe": 2,
+    "team_pe": 1,
+}
+"""Names of the calls, in the order of their addresses, and the number of the arguments of each besides the machine
+words' address."""

@@ -140,14 +140,20 @@ def ring(me: int, pe: int) -> None:
 
 
 @jit()
-def put_dense(me: int, pe: int, offset: int, source: int, nbytes: int) -> None:
-    """Copy the data of the ndarray with ``id()`` ``source``, dense on both sides, to PE ``pe``."""
+def put_bytes(me: int, pe: int, offset: int, source: int, nbytes: int) -> None:
+    """Copy memory at the address ``source`` to PE ``pe``."""
     target = word(me, B_HEAPS) + pe * word(me, B_STRIDE) + offset
-    move_bytes(target, array_data(source), nbytes)
+    move_bytes(target, source, nbytes)
     fence()
     if nbytes <= 64:
         note_writer(me, pe, offset, WRITER_PUT, 0)
     ring(me, pe)
+
+
+@jit()
+def put_dense(me: int, pe: int, offset: int, source: int, nbytes: int) -> None:
+    """Copy the data of the ndarray with ``id()`` ``source``, dense on both sides, to PE ``pe``."""
+    put_bytes(me, pe, offset, array_data(source), nbytes)
 
 
 @jit(nogil=False)  # shorter than giving the GIL back and forth is worth
@@ -166,9 +172,15 @@ def add_dense(me: int, pe: int, offset: int, source: int, kind: int, size: int, 
 
 
 @jit()
+def get_bytes(me: int, pe: int, offset: int, target: int, nbytes: int) -> None:
+    """Copy memory of PE ``pe`` to the address ``target``."""
+    move_bytes(target, word(me, B_HEAPS) + pe * word(me, B_STRIDE) + offset, nbytes)
+
+
+@jit()
 def get_dense(me: int, pe: int, offset: int, target: int, nbytes: int) -> None:
     """Copy dense memory of PE ``pe`` into the dense ndarray with ``id()`` ``target``."""
-    move_bytes(array_data(target), word(me, B_HEAPS) + pe * word(me, B_STRIDE) + offset, nbytes)
+    get_bytes(me, pe, offset, array_data(target), nbytes)
     note_read(me, pe, offset, READ_GET, 0)
 
 

@@ -63,8 +63,8 @@ def write_call(
         name: Name of the call.
         failed: Is called with what a call of a kernel raises; it must see to it that the kernel stops.
     """
-    number = kernel_numbers.CALLS.index(name)
-    count = kernel_numbers.ARGUMENTS[number] + 1
+    number = list(kernel_numbers.CALLS).index(name)
+    count = kernel_numbers.CALLS[name] + 1
     # The classes of a plain World do all without Python.
     python = None if type(world) is World else _SeenCalls(world).by_name().get(name)
     if python is None:

@@ -26,15 +26,13 @@ WORDS: dict[str, int] = {
 """Words by name, and where they stand: number of this PE, number of PEs, address of this PE's heap, distance to that of
 the next PE, bytes of a heap; address of the first group's barrier, and distance to that of the next group."""
 
-CALLS: dict[str, int] = dict(zip(numbers.CALLS, numbers.ARGUMENTS, strict=True))
+CALLS: dict[str, int] = numbers.CALLS
 """Calls by name, and the number of their operands; :mod:`emu.comm.sync.kernel_calls` says what they do."""
-
-_FIRST_CALL = numbers.WORDS
 
 
 def place_of_call(what: str) -> int:
     """Return the number of the machine word that holds a call's address."""
-    return _FIRST_CALL + list(CALLS).index(what)
+    return numbers.WORDS + list(CALLS).index(what)
 
 
 def read_word(builder: Builder, what: str) -> Value:

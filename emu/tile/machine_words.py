@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from emu.comm.sync import kernel_numbers
-from emu.comm.world import current
 from emu.tile.machine import CALLS, WORDS, place_of_call
 
 _words = (ctypes.c_int64 * (kernel_numbers.WORDS + len(CALLS)))()
@@ -33,7 +32,7 @@ _written: Any = None
 _known: set[str] = set()
 
 
-def prepare(calls: Iterable[str] = ()) -> None:
+def prepare(calls: Collection[str] = ()) -> None:
     """See to it that the words are those of this process's World.
 
     Args:
@@ -43,18 +42,20 @@ def prepare(calls: Iterable[str] = ()) -> None:
         CommError: This process is no PE.
     """
     global _written
-    world = current.world()
-    if world is not _written:
-        # Loads Numba, which a kernel without such calls never needs.
-        from emu.comm.world.kernel_calls import write_machine_words
+    # Here: most processes launch kernels without a World, and the calls load Numba.
+    from emu.comm.world import current
 
+    world = current.world()
+    if world is _written and _known.issuperset(calls):
+        return
+    from emu.comm.world.kernel_calls import write_call, write_machine_words
+
+    if world is not _written:
         write_machine_words(world, _words)
         _known.clear()
         _written = world
     for name in calls:
         if name not in _known:
-            from emu.comm.world.kernel_calls import write_call
-
             write_call(world, _words, name, _failed)
             _known.add(name)
 

@@ -25,6 +25,7 @@ __all__ = [
     "FLOAT_BINARY",
     "FLOAT_UNARY",
     "IMPURE",
+    "LAUNCH",
     "LEAVES",
     "MEMORY",
     "ORDERED_COMPARISONS",
@@ -207,6 +208,9 @@ COMMUTATIVE = frozenset(
 ELEMENTWISE = UNARY | BINARY | COMPARISONS | CONVERSIONS | {Code.SELECT, Code.FMA, Code.PTR_ADD}
 """Pure, and each element of the result depends on that element of the operands alone."""
 
+LAUNCH = frozenset({Code.PROGRAM_ID, Code.NUM_PROGRAMS, Code.MACHINE_WORD})
+"""Scalars that the launch gives a program, the same wherever it asks."""
+
 LEAVES = frozenset({Code.CONSTANT, Code.ARANGE, Code.SPLAT})
 """Tiles that are made of no other tile."""
 
@@ -248,13 +252,7 @@ EFFECTS = ATOMIC | frozenset(
 )
 """Operations that are needed although no result of them is; a WHILE may wait for other programs."""
 
-PURE = (
-    ELEMENTWISE
-    | LEAVES
-    | SHAPES
-    | {Code.PROGRAM_ID, Code.NUM_PROGRAMS, Code.MACHINE_WORD}
-    | {Code.HISTOGRAM, Code.SORT, Code.DOT}
-)
+PURE = ELEMENTWISE | LEAVES | SHAPES | LAUNCH | {Code.HISTOGRAM, Code.SORT, Code.DOT}
 """Equal operands give equal results, so one of two equal operations will do.
 
 AFTER is not one of them (it holds a value back), nor are REDUCE and SCAN (their regions are not compared).

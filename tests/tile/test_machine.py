@@ -106,7 +106,7 @@ def test_what_is_refused(line: str, said: str) -> None:
 
 def test_each_call_has_its_name_and_its_arguments() -> None:
     assert [f.__name__ for f in kernel_calls.CALLS] == list(kernel_numbers.CALLS)
-    for function, count in zip(kernel_calls.CALLS, kernel_numbers.ARGUMENTS, strict=True):
+    for function, count in zip(kernel_calls.CALLS, kernel_numbers.CALLS.values(), strict=True):
         plain = getattr(function, "py_func", function)
         assert plain.__code__.co_argcount == count + 1, plain.__name__
     assert machine.place_of_call("put") == kernel_numbers.WORDS

@@ -31,9 +31,7 @@ _BETWEEN = (
 _ROOMS_BETWEEN = tuple(
     f"{folder}{room}{os.sep}" for folder in OWN_FOLDERS for room in ("check", "schedule", "fault")
 )
-_KERNEL_CALLS = frozenset(os.path.join(f, "world", "kernel_calls.py") for f in OWN_FOLDERS) | {
-    os.path.join(f, "comm", "world", "kernel_calls.py") for f in OWN_FOLDERS
-}
+_KERNEL_CALLS = "kernel_calls.py"
 _NUMPY = (f"{Path(np.__file__).parent}{os.sep}",)
 
 
@@ -115,7 +113,7 @@ class Sites:
         return known[0]
 
     def _of(self, operation: str, frame: FrameType) -> Site:
-        if frame.f_code.co_filename in _KERNEL_CALLS:
+        if self._kind(frame.f_code) == 3:
             return self._of_kernel(operation, frame)
         key = (id(frame.f_code), frame.f_lasti, operation)
         known = self._known.get(key)
@@ -137,7 +135,7 @@ class Sites:
         return known[0]
 
     def _kind(self, code: CodeType) -> int:
-        """Return 0 of code of the program, 1 of emu's, 2 of the check's and of NumPy's."""
+        """Return 0 of code of the program, 1 of emu's, 2 of the check's and of NumPy's, 3 of what kernels call."""
         kind = self._kinds.get(code)
         if kind is None:
             name = code.co_filename
@@ -145,6 +143,8 @@ class Sites:
             kind = 1 if own else 0
             if name.startswith(_NUMPY) or (own and _is_between(name)):
                 kind = 2
+            elif own and name.endswith(_KERNEL_CALLS):
+                kind = 3
             self._kinds[code] = kind
         return kind
 

@@ -388,8 +388,7 @@ _BORDERS = (
     | ops.TERMINATORS
     | {Code.BARRIER, Code.ASSERT, Code.PRINT, Code.OBSERVE, Code.MACHINE_CALL}
 )
-_LAUNCH = {Code.PROGRAM_ID, Code.NUM_PROGRAMS, Code.MACHINE_WORD}
-_MOVABLE = (ops.ELEMENTWISE | ops.LEAVES | ops.SHAPES | _LAUNCH) - (
+_MOVABLE = (ops.ELEMENTWISE | ops.LEAVES | ops.SHAPES | ops.LAUNCH) - (
     ops.COSTLY - {Code.DIV, Code.REM}
 )
 

@@ -63,10 +63,7 @@ class Lifting:
         code = operation.code
         if any(v.shape for v in (*operation.operands, *operation.results)):
             raise self._refusal(operation)
-        if (
-            code in (Code.CONSTANT, Code.PROGRAM_ID, Code.NUM_PROGRAMS, Code.MACHINE_WORD)
-            or code in ops.ELEMENTWISE
-        ):
+        if code is Code.CONSTANT or code in ops.LAUNCH or code in ops.ELEMENTWISE:
             self._pure(operation)
         elif code in ops.MEMORY:
             self._memory(operation)

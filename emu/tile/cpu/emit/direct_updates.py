@@ -26,7 +26,7 @@ from emu.tile.ops import Code
 from emu.tile.types import element_of
 
 _INLINE = ops.ELEMENTWISE | {Code.ARANGE, Code.SPLAT, Code.CONSTANT}
-_SCALAR = ops.ELEMENTWISE | {Code.CONSTANT, Code.PROGRAM_ID, Code.NUM_PROGRAMS, Code.MACHINE_WORD}
+_SCALAR = ops.ELEMENTWISE | ops.LAUNCH | {Code.CONSTANT}
 
 
 def find(frame: Frame, operations: Sequence[Operation]) -> Group | None:

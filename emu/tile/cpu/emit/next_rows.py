@@ -24,9 +24,7 @@ _LONGEST = 16384
 """Bytes of the longest row that is prefetched: the first-level cache holds this one and the next."""
 
 # No quotients: behind the last round there may be a division by 0, which the program never does.
-_PURE = ops.ELEMENTWISE - {Code.DIV, Code.REM} | {
-    *(Code.CONSTANT, Code.PROGRAM_ID, Code.NUM_PROGRAMS, Code.MACHINE_WORD),
-}
+_PURE = ops.ELEMENTWISE - {Code.DIV, Code.REM} | ops.LAUNCH | {Code.CONSTANT}
 _INLINE = _PURE | {Code.SPLAT, Code.ARANGE}
 
 

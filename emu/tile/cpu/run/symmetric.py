@@ -1,14 +1,12 @@
 """Addresses in symmetric memory, for messages about loops that wait: whose heap they lie in.
 
-Nothing here loads a World: kernels are launched without one, too.
+Nothing here loads ``emu.comm`` where there is no World: kernels are launched without one, too.
 """
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, NamedTuple
-
-from emu.comm.layout import GROUPS
 
 if TYPE_CHECKING:
     from emu.comm.world.world import World
@@ -47,6 +45,8 @@ def barrier_of(address: int) -> str | None:
     world = current_world()
     if world is None:
         return None
+    from emu.comm.layout import GROUPS
+
     layout = world.segment.layout
     index, at = divmod(address - world.segment.address - layout.groups, layout.group_bytes)
     fields = layout.group_dtype.fields

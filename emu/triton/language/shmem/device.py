@@ -8,6 +8,7 @@ that does not lie in the heap, or a PE that does not exist, ends the program wit
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from emu.comm.ops import Cmp
 from emu.comm.sync import signal_numbers
@@ -143,103 +144,58 @@ def _checked(pointer: object, pe: TensorLike, mask: TensorLike | None) -> tuple[
     return machine.translated(given, peer), peer
 
 
-def _atomic(
-    function: AtomicFunction,
-    pointer: object,
-    value: TensorLike,
-    pe: TensorLike,
-    mask: TensorLike | None,
-    sem: ConstexprLike[str | None],
-) -> tensor:
-    at, peer = _checked(pointer, pe, mask)
-    old = function(at, value, mask, sem, "sys")
-    machine.call("changed", peer)
-    return old
+class RemoteAtomic(Protocol):
+    """Function with the parameters of :func:`atomic_add`."""
+
+    def __call__(
+        self,
+        pointer: tensor,
+        value: TensorLike,
+        pe: TensorLike,
+        mask: TensorLike | None = None,
+        sem: ConstexprLike[str | None] = None,
+    ) -> tensor:
+        """Change memory of another PE, each element atomically; return what was there before."""
 
 
-def atomic_add(
-    pointer: tensor,
-    value: TensorLike,
-    pe: TensorLike,
-    mask: TensorLike | None = None,
-    sem: ConstexprLike[str | None] = None,
-) -> tensor:
-    """Do ``tl.atomic_add`` on another PE's memory; return what was there before.
+def _remote(function: AtomicFunction, what: str) -> RemoteAtomic:
+    """Make the function for other PEs' memory of one of the language's atomic operations."""
 
-    Args:
-        pointer: A pointer into this PE's heap, or a tensor of them.
-        value: The addend.
-        pe: The PE whose memory changes.
-        mask: Memory changes only where this is true.
-        sem: As of ``tl.atomic_add``.
-    """
-    return _atomic(memory.atomic_add, pointer, value, pe, mask, sem)
+    def remote_function(
+        pointer: tensor,
+        value: TensorLike,
+        pe: TensorLike,
+        mask: TensorLike | None = None,
+        sem: ConstexprLike[str | None] = None,
+    ) -> tensor:
+        at, peer = _checked(pointer, pe, mask)
+        old = function(at, value, mask, sem, "sys")
+        machine.call("changed", peer)
+        return old
 
-
-def atomic_min(
-    pointer: tensor,
-    value: TensorLike,
-    pe: TensorLike,
-    mask: TensorLike | None = None,
-    sem: ConstexprLike[str | None] = None,
-) -> tensor:
-    """Keep the smaller value; as :func:`atomic_add`."""
-    return _atomic(memory.atomic_min, pointer, value, pe, mask, sem)
+    name: str = getattr(function, "__name__")  # noqa: B009 - the protocol has none
+    remote_function.__name__ = remote_function.__qualname__ = name
+    remote_function.__doc__ = what
+    return remote_function
 
 
-def atomic_max(
-    pointer: tensor,
-    value: TensorLike,
-    pe: TensorLike,
-    mask: TensorLike | None = None,
-    sem: ConstexprLike[str | None] = None,
-) -> tensor:
-    """Keep the larger value; as :func:`atomic_add`."""
-    return _atomic(memory.atomic_max, pointer, value, pe, mask, sem)
+_ADD = """Do ``tl.atomic_add`` on another PE's memory; return what was there before.
 
+Args:
+    pointer: A pointer into this PE's heap, or a tensor of them.
+    value: The addend.
+    pe: The PE whose memory changes.
+    mask: Memory changes only where this is true.
+    sem: As of ``tl.atomic_add``.
+"""
 
-def atomic_and(
-    pointer: tensor,
-    value: TensorLike,
-    pe: TensorLike,
-    mask: TensorLike | None = None,
-    sem: ConstexprLike[str | None] = None,
-) -> tensor:
-    """Store the bitwise and; as :func:`atomic_add`."""
-    return _atomic(memory.atomic_and, pointer, value, pe, mask, sem)
-
-
-def atomic_or(
-    pointer: tensor,
-    value: TensorLike,
-    pe: TensorLike,
-    mask: TensorLike | None = None,
-    sem: ConstexprLike[str | None] = None,
-) -> tensor:
-    """Store the bitwise or; as :func:`atomic_add`."""
-    return _atomic(memory.atomic_or, pointer, value, pe, mask, sem)
-
-
-def atomic_xor(
-    pointer: tensor,
-    value: TensorLike,
-    pe: TensorLike,
-    mask: TensorLike | None = None,
-    sem: ConstexprLike[str | None] = None,
-) -> tensor:
-    """Store the bitwise exclusive or; as :func:`atomic_add`."""
-    return _atomic(memory.atomic_xor, pointer, value, pe, mask, sem)
-
-
-def atomic_xchg(
-    pointer: tensor,
-    value: TensorLike,
-    pe: TensorLike,
-    mask: TensorLike | None = None,
-    sem: ConstexprLike[str | None] = None,
-) -> tensor:
-    """Store the value; as :func:`atomic_add`."""
-    return _atomic(memory.atomic_xchg, pointer, value, pe, mask, sem)
+atomic_add = _remote(memory.atomic_add, _ADD)
+atomic_min = _remote(memory.atomic_min, "Keep the smaller value; as :func:`atomic_add`.")
+atomic_max = _remote(memory.atomic_max, "Keep the larger value; as :func:`atomic_add`.")
+atomic_and = _remote(memory.atomic_and, "Store the bitwise and; as :func:`atomic_add`.")
+atomic_or = _remote(memory.atomic_or, "Store the bitwise or; as :func:`atomic_add`.")
+atomic_xor = _remote(memory.atomic_xor, "Store the bitwise exclusive or; as :func:`atomic_add`.")
+atomic_xchg = _remote(memory.atomic_xchg, "Store the value; as :func:`atomic_add`.")
 
 
 def atomic_cas(

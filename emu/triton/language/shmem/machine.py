@@ -7,7 +7,7 @@ fails ends the program with an error that names the line, the program and the va
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple
 
 from emu.tile import machine
 from emu.tile.ir import Region, Value
@@ -22,16 +22,11 @@ from emu.triton.language.types import dtype, int64, pointer_type
 from emu.triton.language.values import TensorLike, tensor
 
 
-class Ends(Protocol):
-    """The lowest and the highest address of some pointers, i64."""
+class Ends(NamedTuple):
+    """The lowest and the highest of some numbers, i64 scalars; one value if all are equal."""
 
-    @property
-    def low(self) -> Value:
-        """The lowest one."""
-
-    @property
-    def high(self) -> Value:
-        """The highest one."""
+    low: Value
+    high: Value
 
 
 WORLD = 0

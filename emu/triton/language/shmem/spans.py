@@ -6,21 +6,12 @@ lane costs as much as the access. The ends are those of all lanes, masked or not
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from emu.tile.ir import Value
 from emu.tile.ops import Code
 from emu.tile.types import I64, DType, Pointer, element_of
 from emu.triton.language.context import builder
 from emu.triton.language.shmem import machine
-
-
-class Ends(NamedTuple):
-    """The lowest and the highest of some numbers, i64 scalars; one value if all are equal."""
-
-    low: Value
-    high: Value
-
+from emu.triton.language.shmem.machine import Ends
 
 _SAME = frozenset({Code.BROADCAST, Code.RESHAPE, Code.PERMUTE, Code.FLIP})
 
