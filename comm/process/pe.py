@@ -59,6 +59,7 @@ def main(start: Start) -> None:
     # A stop may come at any time from here on; it is unblocked where its exception is caught.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     _prepare_process(start)
+    take_stops = signal.getsignal(signal.SIGTERM)
     own: BaseException | None = None
     try:
         try:
@@ -80,6 +81,7 @@ def main(start: Start) -> None:
         start.results.send_bytes(message)
     start.results.close()
     if left:
+        signal.signal(signal.SIGTERM, take_stops)  # the wait for its threads may be stopped
         _report_threads(start)
 
 
@@ -126,10 +128,14 @@ def _answer_queries(start: Start) -> None:
 
 
 def _block_stop() -> None:
-    """Block stops from now on; one that was on its way is raised here, too late, and dropped."""
+    """Ignore stops from now on; one that was on its way is raised here, too late, and dropped.
+
+    To block the signal would not do: that holds for one thread, and another (the program's, or one of ours)
+    would take the signal, whose handler then runs in the main thread all the same.
+    """
     while True:
         try:
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
             return
         except StoppedError:
             pass
