@@ -68,11 +68,13 @@ def rocshmem(inbox, out, flag, seen, n: tl.constexpr):
         (there, here, size, word, tl.full((), 1, tl.uint64), 1, right),
     )
     call("rocshmem_uint64_wait_until", (I64, I32, U64), (word, 3, tl.full((), 1, tl.uint64)))
+    call("rocshmem_fence", (), ())
     call(
         "rocshmem_putmem_signal_wg",
         (I64, I64, I64, I64, U64, I32, I32),
         (there, here, size, word + 8, tl.full((), 5, tl.uint64), 0, right),
     )
+    call("rocshmem_uint64_wait_until", (I64, I32, U64), (word + 8, 0, tl.full((), 5, tl.uint64)))
     call("rocshmem_int_wait_until", (I64, I32, I32), (word + 8, 4, 6))
     call("rocshmem_int_wait_until", (I64, I32, I32), (word + 8, 0, 5))
     call("rocshmem_sync_all_wg", (), ())
