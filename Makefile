@@ -58,7 +58,7 @@ SWEEP ?= tests/comm tests/pypto tests/mc2 tests/triton tests/commands/test_docum
 
 check-sweep: $(VENV)/.installed-test ## run the examples and the tests of four rooms under all checks; an alarm that is not known is an error
 	@$(BIN)/python -W ignore -m compileall -qq -j 0 emu kernels comm tests || true
-	PYTHONPATH=tests/support $(BIN)/pytest -p check_sweep -n auto --maxprocesses 6 --dist worksteal --timeout 240 \
+	PYTHONPATH=tests/support $(BIN)/pytest -p check_sweep -n auto --maxprocesses 6 --dist worksteal --timeout 240 -o faulthandler_timeout=200 \
 		-m "$(MARK)" --part $(PART) $(SWEEP)
 
 # What must work with each allowed release of what emu needs. The extras' tests are left out where these are not installed.
