@@ -43,6 +43,7 @@ from emu.triton.codegen.values import (
     type_of,
     undefined,
 )
+from emu.triton.language.threads import is_own
 from emu.triton.language.values import unflatten
 
 MAX_COPIES = 4
@@ -135,6 +136,11 @@ def _leaving_if(state: State, node: ast.If, rest: Tail) -> Outcome | None:
         raise state.unsupported(
             node,
             _RETURN,
+        )
+    if is_own(value):
+        raise state.unsupported(
+            node,
+            "a function cannot be left by some of a program's threads: put what follows into a branch",
         )
     with state.at(node):
         condition = condition_of(state, node, value)

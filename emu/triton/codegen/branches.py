@@ -9,6 +9,7 @@ from emu.tile.ir import Region
 from emu.triton.codegen.blocks import visit_block
 from emu.triton.codegen.expressions import condition_of, static_truth
 from emu.triton.codegen.state import State
+from emu.triton.codegen.threads import visit_branch
 from emu.triton.codegen.values import (
     Mismatch,
     common_type,
@@ -20,6 +21,7 @@ from emu.triton.codegen.values import (
     tensor,
     type_of,
 )
+from emu.triton.language.threads import inherit, is_own
 from emu.triton.language.values import unflatten
 
 
@@ -29,6 +31,14 @@ def visit_if(state: State, node: ast.If) -> None:
     if not is_tensor(value):
         visit_block(state, node.body if static_truth(state, node, value) else node.orelse)
         return
+    if is_own(value):
+        visit_branch(state, node, value, _visit_sides)
+    else:
+        _visit_sides(state, node, value)
+
+
+def _visit_sides(state: State, node: ast.If, value: tensor) -> None:
+    """Append an IF on a scalar."""
     condition = condition_of(state, node, value)
     scopes: list[dict[str, object]] = []
     regions: list[Region] = []
@@ -71,6 +81,9 @@ def _merge(
     if not names and all(len(region.operations) == 1 for region in regions):
         return
     results = list(state.builder.if_(condition.handle, regions[0], regions[1]))
+    for region in regions:
+        for made, source in zip(results, region.terminator.operands, strict=True):
+            inherit(made, source)
     for name, (pair, _) in zip(names, pairs, strict=True):
         count = len(flatten(pair))
         state.set(name, unflatten(pair, results[:count]))

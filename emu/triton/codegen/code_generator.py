@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from emu.tile.ir import Builder, Function, Module, Region, Value
 from emu.tile.ops import IMPURE
-from emu.triton.codegen import branches, calls, expressions, loops, statements
+from emu.triton.codegen import branches, calls, expressions, loops, statements, threads
 from emu.triton.codegen.errors import CompilationError
 from emu.triton.codegen.state import State, Visitor, message_of
 from emu.triton.codegen.values import (
@@ -54,6 +54,7 @@ VISITORS: Mapping[type[ast.AST], Visitor] = {
     ast.Tuple: expressions.visit_tuple,
     ast.UnaryOp: expressions.visit_unaryop,
     ast.While: loops.visit_while,
+    ast.With: threads.visit_with,
 }
 """Visitors of all nodes that kernels may contain; ``return`` is handled by the visit of blocks."""
 

@@ -33,6 +33,7 @@ from emu.triton.codegen.values import (
     unwrap,
 )
 from emu.triton.language import overflow
+from emu.triton.language.threads import is_own
 from emu.triton.language.values import unflatten
 from emu.triton.source import BoundMethod, JITCallable
 
@@ -376,7 +377,7 @@ def join(
             if bool(unwrap(value)) is decides:
                 return value
             continue
-        if warn and value.type.is_block():
+        if warn and value.type.is_block() and not is_own(value):
             _warn_of_blocks(state, node)
         parts.append(value)
     if not parts:

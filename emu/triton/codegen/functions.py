@@ -35,7 +35,10 @@ class Emitted:
 def is_called(state: State, function: JITCallable) -> bool:
     """Return whether a function should be emitted once, and called; counts its calls."""
     state.calls[function] = count = state.calls.get(function, 0) + 1
-    return not state.in_place and (function.noinline or count > MAX_INLINED)
+    # What asks for threads depends on whether all of them run it, or one after the other.
+    return not (state.in_place or function.asks_num_warps) and (
+        function.noinline or count > MAX_INLINED
+    )
 
 
 def check_scalars(

@@ -11,8 +11,9 @@ from emu.tile.ops import Code
 from emu.triton.codegen.blocks import visit_block
 from emu.triton.codegen.expressions import condition_of, static_truth
 from emu.triton.codegen.frame import assigned_names
-from emu.triton.codegen.ranges import ELSE, bounds_of, loop_name, unrolled
+from emu.triton.codegen.ranges import ELSE, OwnBounds, bounds_of, loop_name, unrolled
 from emu.triton.codegen.state import State
+from emu.triton.codegen.threads import visit_loop
 from emu.triton.codegen.values import (
     Mismatch,
     constexpr,
@@ -27,6 +28,7 @@ from emu.triton.codegen.values import (
     type_of,
     unwrap,
 )
+from emu.triton.language.threads import inherit, is_own
 from emu.triton.language.values import unflatten
 
 
@@ -58,6 +60,8 @@ class _Carried:
     def arguments(self, region: Region) -> dict[str, object]:
         """Give a region an argument for each handle, and return the variables' values inside."""
         made = [Value(h.type, name=h.name) for h in self.handles]
+        for inside, before in zip(made, self.handles, strict=True):
+            inherit(inside, before)
         region.arguments += made
         return self.of(made)
 
@@ -81,7 +85,11 @@ def visit_for(state: State, node: ast.For) -> None:
             state.set(name, constexpr(value))
             visit_block(state, node.body)
         return
-    bounds = bounds_of(state, node)
+    try:
+        bounds = bounds_of(state, node)
+    except OwnBounds:
+        visit_loop(state, node)
+        return
     index = Value(bounds[0].handle.type, name=name)
     state.frame.scope.pop(name, None)
 
@@ -118,6 +126,8 @@ def visit_while(state: State, node: ast.While) -> None:
             value = getattr(value, "condition", value)
             if not is_tensor(value):
                 raise _Known(value)
+            if is_own(value):
+                raise _OfThreads
             condition = condition_of(state, node, value)
             state.builder.yield_(condition.handle, *before.arguments)
         after = Region()
@@ -131,6 +141,8 @@ def visit_while(state: State, node: ast.While) -> None:
 
     try:
         _loop(state, node, build, set())
+    except _OfThreads:
+        visit_loop(state, node)
     except _Known as known:
         if static_truth(state, node, known.value):
             raise state.unsupported(
@@ -168,6 +180,8 @@ def _loop(
                 outer[name] = to_tensor(outer[name])
     kept = _prune(operation, regions, carried.handles)
     results = dict(zip(kept, operation.results, strict=True))
+    for i, result in results.items():
+        inherit(result, carried.handles[i])
     handles = [results.get(i, h) for i, h in enumerate(carried.handles)]
     state.builder.region.operations.append(operation)
     for name, value in carried.of(handles).items():
@@ -226,6 +240,10 @@ class _Known(Exception):
     def __init__(self, value: object) -> None:
         super().__init__()
         self.value = value
+
+
+class _OfThreads(Exception):
+    """Raised when each thread has a condition of its own."""
 
 
 def _first_value(name: str, now: tensor) -> str:

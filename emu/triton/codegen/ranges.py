@@ -20,8 +20,13 @@ from emu.triton.codegen.values import (
 )
 from emu.triton.language.iteration import check_plain_range
 from emu.triton.language.promotion import integer_promote
+from emu.triton.language.threads import is_own
 
 ELSE = "`else` of a loop is not supported; as no loop has `break`, write the statements behind the loop"
+
+
+class OwnBounds(Exception):
+    """Raised where each thread of a program has bounds of its own."""
 
 
 def loop_name(state: State, node: ast.For) -> str:
@@ -73,7 +78,11 @@ def unrolled(state: State, node: ast.For) -> range | None:
 
 
 def bounds_of(state: State, node: ast.For) -> list[tensor]:
-    """Return start, end and step of a loop as scalars of one integer dtype."""
+    """Return start, end and step of a loop as scalars of one integer dtype.
+
+    Raises:
+        OwnBounds: Each thread has its own.
+    """
     function, arguments, keywords = _iterator(state, node)
     if function is range:
         check_plain_range(arguments, keywords)
@@ -89,6 +98,8 @@ def bounds_of(state: State, node: ast.For) -> list[tensor]:
     if not all(b.dtype.is_int() for b in bounds):
         kinds = ", ".join(str(b.dtype) for b in bounds)
         raise TypeError(f"For loop bounds and step must all be ints, are ({kinds})")
+    if any(map(is_own, bounds)):
+        raise OwnBounds
     for what, bound in zip(names, bounds, strict=True):
         if bound.type.is_block():
             raise TypeError(f"For {what} must be a scalar, got {bound.type}")

@@ -34,6 +34,19 @@ class Asserted:
 
 
 @dataclass(slots=True)
+class Threads:
+    """What a kernel's compilation knows of its threads: see :mod:`emu.triton.language.threads`.
+
+    Attributes:
+        own: Values that are a thread's own and not computed from others: indices, and what loops and branches leave.
+        index: Index of the thread whose code is being emitted; ``None`` in code of all threads.
+    """
+
+    own: set[ir.Value] = field(default_factory=set)
+    index: ir.Value | None = None
+
+
+@dataclass(slots=True)
 class Context:
     """Destination of operations, and the way to call functions of the kernel.
 
@@ -49,6 +62,7 @@ class Context:
         sanitize_overflow: Whether, with ``debug``, integers that wrap around are errors.
         num_warps: Number of warps that the launch gives; ``None``: the kernel's key does not hold it.
         keeps_fences: Whether fences of inline assembly become operations, for a check of races.
+        threads: What is known of values that each thread has of its own; ``None``: the kernel has not asked for threads.
         operands: What the condition of the assertion at hand compares, by its text: its error shows them.
         print_: Function that ``static_print`` prints with; ``None``: ``print``.
         map_scalars: Applies a function to the scalars of tiles, one after the other, where values are known;
@@ -65,6 +79,7 @@ class Context:
     sanitize_overflow: bool = True
     num_warps: int | None = None
     keeps_fences: bool = False
+    threads: Threads | None = None
     operands: Mapping[str, object] = field(default_factory=dict)
     print_: Callable[..., None] | None = None
     map_scalars: Callable[[Callable[..., Any], Sequence[Any]], list[Any]] | None = None
