@@ -164,12 +164,17 @@ class _SeenCalls:
         return 0
 
     def waited(self, offset: int, size: int, comparison: int, value: int) -> int:
-        """Tell a listener what the kernel has seen; the word may hold something else by now."""
+        """Tell a listener what the kernel has seen; the word may hold something else by now.
+
+        A word of another PE's memory lies before, or behind, this PE's heap.
+        """
         listener: Listener | None = getattr(self._world, "listener", None)
         if listener is not None:
             if size == -8:  # as kernels compare them: less 2**63
                 value = (value & (1 << 64) - 1) - (1 << 63)
-            word = Word(self._world.my_pe, offset, size)
+            stride = self._world.segment.layout.stride
+            pe, place = divmod(self._world.my_pe * stride + offset, stride)
+            word = Word(pe, place, size)
             listener.waited("wait_until", [(word, comparison, value)])
         return 0
 

@@ -21,7 +21,6 @@ from emu.tile.ops import Code
 from emu.triton.language.constants import ConstexprLike, constexpr, unwrap
 from emu.triton.language.context import Threads, builder, current
 from emu.triton.language.conversion import constant, to_tensor
-from emu.triton.language.extra.cuda.utils import num_threads
 from emu.triton.language.types import block_type, int32
 from emu.triton.language.values import TensorLike, tensor
 from emu.triton.source import asking_num_warps
@@ -29,9 +28,23 @@ from emu.triton.source import asking_num_warps
 WARP_SIZE = 32
 
 
+def warps_of_launch(asked: str) -> int:
+    """Return the number of warps of a program, for the function that errors name.
+
+    Raises:
+        RuntimeError: The kernel reaches that function by something else than names, so that its key does not know.
+    """
+    found = current().num_warps
+    if found is None:
+        raise RuntimeError(
+            f"{asked} must be called by its name, in the kernel or in a function that this calls by its name"
+        )
+    return found
+
+
 def count() -> int:
     """Return the number of threads of a program."""
-    return int(unwrap(num_threads()))
+    return WARP_SIZE * warps_of_launch("a thread's index")
 
 
 def state() -> Threads:

@@ -7,14 +7,16 @@ families of them (a reduction for each dtype) are made from their parts.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from emu.comm.ops import Cmp
 from emu.comm.sync import signal_numbers
-from emu.tile.ir import Value
+from emu.tile.ir import Region, Value
 from emu.tile.ops import Code
-from emu.triton.language import types
+from emu.triton.language import threads, types
 from emu.triton.language.context import builder
 from emu.triton.language.conversion import cast_to, to_tensor
 from emu.triton.language.shmem import collectives, device, machine
@@ -57,23 +59,67 @@ _ELEMENTS: dict[str, dtype] = {
     "float": types.float32,
     "double": types.float64,
 }
-_REDUCTION = re.compile(
-    r"(?:nv|roc)shmemx?_(\w+?)_(sum|prod|min|max|and|or|xor)_reduce(?:_block|_wg|_warp)?"
-)
+_REDUCTION = re.compile(r"(sum|prod|min|max|and|or|xor)_reduce")
+_COUNTED = ("broadcast", "fcollect", "alltoall")
+_EVERYBODY = (1, 2, 5)
+"""NVSHMEM's own teams that all PEs of a machine belong to: of those that share memory, the node's, devices' leaders."""
 _SCOPE = re.compile(r"_(?:block|warp|wg|wave)$")
 """How many threads call a function together: here it is always one program."""
+_WARP = re.compile(r"_(?:warp|wave)$")
+
+
+class _Library(NamedTuple):
+    """What differs between the two libraries.
+
+    Attributes:
+        comparisons: Comparisons by their numbers.
+        signals: What the numbers of signals' operations stand for.
+        team: Returns the number of a team as the device API has it.
+    """
+
+    comparisons: tuple[Cmp, ...]
+    signals: Mapping[int, int]
+    team: Callable[[tensor], tensor]
 
 
 def find_symbol(symbol: str) -> Body | None:
     """Return the function that a symbol of one of the two libraries stands for; None: it is none."""
-    library, _, name = symbol.partition("_")
-    if library not in ("nvshmem", "nvshmemx", "rocshmem"):
+    prefix, _, name = symbol.partition("_")
+    if prefix not in ("nvshmem", "nvshmemx", "nvshmemi", "rocshmem"):
         return None
-    reduction = _REDUCTION.fullmatch(symbol)
-    if reduction is not None and reduction[1] in _ELEMENTS:
-        return _reduce(_ELEMENTS[reduction[1]], reduction[2])
-    table = _ROCSHMEM if library == "rocshmem" else _NVSHMEM
-    return table.get(_SCOPE.sub("", name).replace("_nbi", ""))
+    library = _ROCSHMEM_LIBRARY if prefix == "rocshmem" else _NVSHMEM_LIBRARY
+    table = _ROCSHMEM if prefix == "rocshmem" else _NVSHMEM
+    body = _find(_SCOPE.sub("", name).replace("_nbi", ""), table, library)
+    return _of_one_lane(body) if body is not None and _WARP.search(name) else body
+
+
+def _find(name: str, table: Mapping[str, Body], library: _Library) -> Body | None:
+    kind, _, rest = name.partition("_")
+    if kind in _ELEMENTS:
+        op = _REDUCTION.fullmatch(rest)
+        if op is not None:
+            return _reduce(_ELEMENTS[kind], op[1], library.team)
+        if rest in _COUNTED:
+            return _of_elements(_ELEMENTS[kind], table, rest)
+    return table.get(name)
+
+
+def _of_one_lane(body: Body) -> Body:
+    """Return a function that a warp calls together: where threads run one after the other, its first one does it."""
+
+    @functools.wraps(body)
+    def once(*operands: tensor) -> tensor:
+        if threads.state().index is None:
+            return body(*operands)
+        emit, first, others = builder(), Region(), Region()
+        is_first = (threads.lane_index() == 0).handle
+        with emit.into(first):
+            emit.yield_(body(*operands).handle)
+        with emit.into(others):
+            emit.yield_(_done().handle)
+        return tensor(emit.if_(is_first, first, others)[0], int32)
+
+    return once
 
 
 def _done() -> tensor:
@@ -166,32 +212,89 @@ def _barrier_all() -> tensor:
     return _done()
 
 
-def _barrier(team: tensor) -> tensor:
-    device.barrier(team)
-    return _done()
+def _nvshmem_team(team: tensor) -> tensor:
+    """Return the number of a team as the device API has it: of NVSHMEM's own teams, those of a machine are all PEs."""
+    emit, given = builder(), machine.integer(team, "team")
+    found = given
+    for number in _EVERYBODY:
+        here = emit.compare(Code.EQ, given, machine.number(number))
+        found = emit.select(here, machine.number(machine.WORLD), found)
+    return machine.typed(found, types.int32)
 
 
-def _broadcastmem(team: tensor, dst: tensor, src: tensor, nbytes: tensor, root: tensor) -> tensor:
-    collectives.broadcast(_at(dst), _at(src), nbytes, root, team)
-    return _done()
+def _of_teams(team_of: Callable[[tensor], tensor]) -> dict[str, Body]:
+    """Return the functions that take a team, which ``team_of`` translates."""
+
+    def barrier(team: tensor) -> tensor:
+        device.barrier(team_of(team))
+        return _done()
+
+    def broadcastmem(
+        team: tensor, dst: tensor, src: tensor, nbytes: tensor, root: tensor
+    ) -> tensor:
+        collectives.broadcast(_at(dst), _at(src), nbytes, root, team_of(team))
+        return _done()
+
+    def alltoallmem(team: tensor, dst: tensor, src: tensor, nbytes: tensor) -> tensor:
+        collectives.all_to_all(_at(dst), _at(src), nbytes, team_of(team))
+        return _done()
+
+    def fcollectmem(team: tensor, dst: tensor, src: tensor, nbytes: tensor) -> tensor:
+        collectives.all_gather(_at(dst), _at(src), nbytes, team_of(team))
+        return _done()
+
+    def team_translate_pe(source: tensor, pe: tensor, target: tensor) -> tensor:
+        member = machine.integer(team_of(target), "dest_team")
+        machine.demand(
+            builder().compare(Code.EQ, member, machine.number(machine.WORLD)),
+            "dest_team must be a team of all PEs",
+            {"dest_team": member, "my_pe": machine.read("my_pe")},
+        )
+        return device.world_pe(pe, team_of(source))
+
+    return {
+        "team_my_pe": lambda team: device.my_pe(team_of(team)),
+        "team_n_pes": lambda team: device.n_pes(team_of(team)),
+        "team_translate_pe": team_translate_pe,
+        **dict.fromkeys(("barrier", "sync", "team_sync"), barrier),
+        "broadcastmem": broadcastmem,
+        "alltoallmem": alltoallmem,
+        "fcollectmem": fcollectmem,
+    }
 
 
-def _alltoallmem(team: tensor, dst: tensor, src: tensor, nbytes: tensor) -> tensor:
-    collectives.all_to_all(_at(dst), _at(src), nbytes, team)
-    return _done()
+def _of_elements(element: dtype, table: Mapping[str, Body], name: str) -> Body | None:
+    """Return a collective that counts elements, made of the one that counts bytes; None: there is none."""
+    by_bytes = table.get(f"{name}mem")
+    if by_bytes is None:
+        return None
+    width = element.primitive_bitwidth // 8
+
+    def collective(team: tensor, dst: tensor, src: tensor, count: tensor) -> tensor:
+        return by_bytes(team, dst, src, count.to(types.int64) * width)
+
+    def rooted(team: tensor, dst: tensor, src: tensor, count: tensor, root: tensor) -> tensor:
+        return by_bytes(team, dst, src, count.to(types.int64) * width, root)
+
+    return rooted if name == "broadcast" else collective
 
 
-def _fcollectmem(team: tensor, dst: tensor, src: tensor, nbytes: tensor) -> tensor:
-    collectives.all_gather(_at(dst), _at(src), nbytes, team)
-    return _done()
-
-
-def _reduce(element: dtype, op: str) -> Body:
+def _reduce(element: dtype, op: str, team_of: Callable[[tensor], tensor]) -> Body:
     def reduce(team: tensor, dst: tensor, src: tensor, count: tensor) -> tensor:
-        collectives.reduce(_at(dst, element), _at(src, element), count, op, team)
+        collectives.reduce(_at(dst, element), _at(src, element), count, op, team_of(team))
         return _done()
 
     return reduce
+
+
+def _single(element: dtype) -> Body:
+    """Return the function that stores one element on a PE (``shmem_p``)."""
+
+    def p(dst: tensor, value: tensor, pe: tensor) -> tensor:
+        device.store(_at(dst, element), value, pe)
+        return _done()
+
+    return p
 
 
 def _peer_address(address: tensor, pe: tensor) -> tensor:
@@ -202,8 +305,6 @@ def _peer_address(address: tensor, pe: tensor) -> tensor:
 _BOTH: dict[str, Body] = {
     "my_pe": device.my_pe,
     "n_pes": device.n_pes,
-    "team_my_pe": device.my_pe,
-    "team_n_pes": device.n_pes,
     "ptr": _peer_address,
     "putmem": _putmem,
     "getmem": _getmem,
@@ -211,12 +312,7 @@ _BOTH: dict[str, Body] = {
     "quiet": _quiet,
     "barrier_all": _barrier_all,
     "sync_all": _barrier_all,
-    "barrier": _barrier,
-    "sync": _barrier,
-    "team_sync": _barrier,
-    "broadcastmem": _broadcastmem,
-    "alltoallmem": _alltoallmem,
-    "fcollectmem": _fcollectmem,
+    **{f"{name}_p": _single(element) for name, element in {**_ELEMENTS, "int": int32}.items()},
 }
 _WORDS = {
     "int": types.int32,
@@ -224,14 +320,17 @@ _WORDS = {
     "uint32": types.uint32,
     "int64": types.int64,
     "uint64": types.uint64,
+    "signal": types.uint64,
 }
-_NVSHMEM = {
-    **_BOTH,
-    **_signals(_NVSHMEM_SIGNALS),
-    **_waits(_NVSHMEM_COMPARISONS, {**_WORDS, "signal": types.uint64}),
-}
-_ROCSHMEM = {
-    **_BOTH,
-    **_signals(_ROCSHMEM_SIGNALS),
-    **_waits(_ROCSHMEM_COMPARISONS, {**_WORDS, "signal": types.uint64}),
-}
+
+
+def _table(library: _Library) -> dict[str, Body]:
+    made = {**_BOTH, **_of_teams(library.team), **_signals(library.signals)}
+    # What NVSHMEM calls its transport's own, which some libraries name.
+    made["transfer_rma_put"], made["transfer_put_signal"] = made["putmem"], made["putmem_signal"]
+    return {**made, **_waits(library.comparisons, _WORDS)}
+
+
+_NVSHMEM_LIBRARY = _Library(_NVSHMEM_COMPARISONS, _NVSHMEM_SIGNALS, _nvshmem_team)
+_ROCSHMEM_LIBRARY = _Library(_ROCSHMEM_COMPARISONS, _ROCSHMEM_SIGNALS, lambda team: team)
+_NVSHMEM, _ROCSHMEM = _table(_NVSHMEM_LIBRARY), _table(_ROCSHMEM_LIBRARY)

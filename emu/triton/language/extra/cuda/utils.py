@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import NoReturn
 
 from emu.triton.language.constants import constexpr
-from emu.triton.language.context import current
 from emu.triton.language.conversion import constant
+from emu.triton.language.threads import WARP_SIZE, warps_of_launch
 from emu.triton.language.types import int32
 from emu.triton.language.values import tensor
 from emu.triton.source import asking_num_warps
-
-_WARP_SIZE = 32
 
 
 @asking_num_warps
@@ -21,7 +19,7 @@ def num_threads() -> constexpr:
     Raises:
         RuntimeError: As :func:`num_warps`.
     """
-    return constexpr(_WARP_SIZE * _num_warps("num_threads"))
+    return constexpr(WARP_SIZE * warps_of_launch("num_threads"))
 
 
 @asking_num_warps
@@ -31,16 +29,7 @@ def num_warps() -> constexpr:
     Raises:
         RuntimeError: The kernel reaches this function by something else than names, so that its key does not know.
     """
-    return constexpr(_num_warps("num_warps"))
-
-
-def _num_warps(asked: str) -> int:
-    found = current().num_warps
-    if found is None:
-        raise RuntimeError(
-            f"{asked} must be called by its name, in the kernel or in a function that this calls by its name"
-        )
-    return found
+    return constexpr(warps_of_launch("num_warps"))
 
 
 def smid() -> tensor:

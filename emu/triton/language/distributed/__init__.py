@@ -1,0 +1,37 @@
+"""The language of Triton-distributed: signals between PEs and between programs, and what single threads do.
+
+Its libraries import these names from modules of their own; :mod:`emu.accelerator.triton_distributed` puts these functions
+there. ``_semantic`` is what functions written for Triton hand on; it has no part in this.
+"""
+
+from emu.triton.language.distributed.calls import extern_call
+from emu.triton.language.distributed.memory import (
+    atomic_add,
+    atomic_cas,
+    ld,
+    red_release,
+    st,
+)
+from emu.triton.language.distributed.signals import (
+    consume_token,
+    notify,
+    num_ranks,
+    rank,
+    symm_at,
+    wait,
+)
+
+__all__ = [
+    "atomic_add",
+    "atomic_cas",
+    "consume_token",
+    "extern_call",
+    "ld",
+    "notify",
+    "num_ranks",
+    "rank",
+    "red_release",
+    "st",
+    "symm_at",
+    "wait",
+]
