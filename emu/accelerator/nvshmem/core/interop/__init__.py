@@ -1,0 +1,1 @@
+"""``nvshmem.core.interop``: torch tensors and arrays in symmetric memory."""
