@@ -5,7 +5,7 @@ tensors and buffers in symmetric memory; ``bindings`` has those on addresses. St
 when it is submitted, so each operation is done when its call returns; it is one of the World's methods, which links,
 checks and reports of hangs know.
 
-Internal but for the names that a program imports as ``nvshmem``: names may change in any release.
+Internal: names may change in any release.
 """
 
 __version__ = "0.2.0+emu"

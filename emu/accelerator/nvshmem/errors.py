@@ -10,7 +10,7 @@ class NvshmemError(CommError, RuntimeError):
     """A call could not be carried out: NVSHMEM is not initialised, or there is no memory."""
 
 
-class NvshmemInvalid(ArgumentError):  # noqa: N818 - the documented name
+class NvshmemInvalid(ArgumentError):
     """An argument breaks a rule; nothing was changed."""
 
 

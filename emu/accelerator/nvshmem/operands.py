@@ -78,8 +78,9 @@ class Operand:
         count, kind = self.typed(dtype)
         if not count:
             return np.empty(0, kind)
-        memory = (ctypes.c_uint8 * self.nbytes).from_address(self.address)
-        return np.frombuffer(memory, kind)
+        memory: Any = (ctypes.c_uint8 * self.nbytes).from_address(self.address)
+        found: Array = np.frombuffer(memory, kind)
+        return found
 
 
 def operand(context: Context, op: str, name: str, value: Any) -> Operand:
@@ -135,7 +136,7 @@ def own(context: Context, given: Operand) -> Operand:
 
 def _of_tensor(context: Context, what: str, tensor: Tensor) -> Operand:
     with torch._C.DisableTorchFunction():
-        shape, dtype = tuple(tensor.shape), tensor.dtype
+        shape = tuple(tensor.shape)
         if tensor.layout is not torch.strided:
             raise NvshmemInvalid(f"{what} must be a dense tensor, but got layout {tensor.layout}")
         if not tensor.is_contiguous():
@@ -294,7 +295,10 @@ def check_same(one: Operand, other: Operand) -> np.dtype[Any] | None:
         raise NvshmemInvalid(
             f"{one.what} must have as many bytes as {_name(other)}, {other.nbytes}, but got {one.nbytes}"
         )
-    return one.dtype if one.dtype is not None else other.dtype
+    dtype = one.dtype if one.dtype is not None else other.dtype
+    if dtype is not None and (one.address % dtype.itemsize or other.address % dtype.itemsize):
+        return None  # a buffer may begin anywhere
+    return dtype
 
 
 def check_dtypes(one: Operand, other: Operand) -> None:

@@ -1,8 +1,9 @@
-"""``nvshmem.bindings``: NVSHMEM's functions on addresses; those of :mod:`.nvshmem`, under their short names too."""
+"""``nvshmem.bindings``: NVSHMEM's functions on addresses; those of :mod:`.nvshmem`, under their short names too.
+
+Internal: names may change in any release.
+"""
 
 from __future__ import annotations
 
-from emu.accelerator.nvshmem.bindings import nvshmem
-from emu.accelerator.nvshmem.bindings.nvshmem import *  # noqa: F403 - what is there is there under both names
-
-__all__ = ["nvshmem"]
+from emu.accelerator.nvshmem.bindings import nvshmem as nvshmem
+from emu.accelerator.nvshmem.bindings.nvshmem import *

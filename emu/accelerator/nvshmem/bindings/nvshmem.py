@@ -24,10 +24,53 @@ from emu.accelerator.nvshmem.operands import (
 )
 from emu.accelerator.nvshmem.transfers import Signal
 
+__all__ = [
+    "align",
+    "barrier",
+    "barrier_all",
+    "barrier_all_on_stream",
+    "barrier_on_stream",
+    "calloc",
+    "culibrary_finalize",
+    "culibrary_init",
+    "cumodule_finalize",
+    "cumodule_init",
+    "fence",
+    "free",
+    "getmem",
+    "getmem_nbi",
+    "getmem_nbi_on_stream",
+    "getmem_on_stream",
+    "init_status",
+    "malloc",
+    "mc_ptr",
+    "my_pe",
+    "n_pes",
+    "ptr",
+    "putmem",
+    "putmem_nbi",
+    "putmem_nbi_on_stream",
+    "putmem_on_stream",
+    "putmem_signal",
+    "putmem_signal_on_stream",
+    "quiet",
+    "quiet_on_stream",
+    "signal_op",
+    "signal_op_on_stream",
+    "signal_wait_until",
+    "signal_wait_until_on_stream",
+    "sync_all",
+    "sync_all_on_stream",
+    "team_my_pe",
+    "team_n_pes",
+    "team_translate_pe",
+    "uniqueid",
+]
+
 _NAME = "nvshmem.bindings.nvshmem"
 
 
-class uniqueid:  # noqa: N801 - the documented name
+class uniqueid:
     """A unique ID, as rank 0 makes one and sends it to the others.
 
     Attributes:

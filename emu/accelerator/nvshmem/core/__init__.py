@@ -1,4 +1,7 @@
-"""``nvshmem.core``: NVSHMEM4Py's documented functions. See docs/nvshmem.md."""
+"""``nvshmem.core``: NVSHMEM4Py's documented functions, as docs/nvshmem.md lists them.
+
+Internal: names may change in any release.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ from emu.accelerator.nvshmem.core.init_fini import (
 from emu.accelerator.nvshmem.core.interop.cupy import (
     array,
     array_get_buffer,
-    bytearray,  # noqa: A004 - the documented name
+    bytearray,
     free_array,
     get_multicast_array,
     get_peer_array,

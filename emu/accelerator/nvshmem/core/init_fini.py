@@ -71,11 +71,10 @@ def init(
     world = _find_world(names, rank, nranks, is_needed=method == "uid")
     where = _device(device)
     known = context.found()
-    if known is not None:
-        if known.device != where and device is not None:
-            raise NvshmemInvalid(
-                f"nvshmem.core.init: device must be that of the first call, {known.device}, but got {where}"
-            )
+    if known is not None and device is not None and known.device != where:
+        raise NvshmemInvalid(
+            f"nvshmem.core.init: device must be that of the first call, {known.device}, but got {where}"
+        )
     works.flush_collectives()
     given = world.all_gather(data.view(np.uint8))
     if (given != given[0]).any():
