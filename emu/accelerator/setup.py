@@ -48,6 +48,7 @@ from emu.accelerator import (
 )
 from emu.accelerator.annotations import Tensor
 from emu.accelerator.mode import adopt, calling_back, enter, leave, on_stack
+from emu.accelerator.nvshmem import alias as nvshmem
 from emu.accelerator.patches import record, replace
 from emu.accelerator.state import begin_pass, end_pass
 from emu.comm.world.listened_heaps import find_heaps
@@ -95,6 +96,7 @@ def set_up() -> None:
     cuda_dtypes.install()
     dtensor.install()
     iris.install()
+    nvshmem.install()
     wrappers.install(device_tags.resolve, device_tags.set_tag)
     _cover_backward()
     _cover_saved_tensors()

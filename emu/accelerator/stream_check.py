@@ -52,6 +52,11 @@ def is_on() -> bool:
     return _tracker is not None
 
 
+def current_tracker() -> Tracker | None:
+    """Return what knows of the streams, for work that is neither an operator nor a kernel; None: they are not checked."""
+    return _tracker
+
+
 def start() -> None:
     """Check streams from now on; a second call does nothing. Devices must be emulated.
 

@@ -74,7 +74,7 @@ def run_script(script: str | Path, arguments: Sequence[str], options: RunOptions
 
     Each PE sees what ``python script`` would show it: ``sys.argv`` (with the script's absolute path),
     and the script's folder first on ``sys.path``. Behind that folder stands the one with the importable
-    stand-ins (``pypto``, ``torch_npu``, ``triton``), torch has emulated devices as soon as it is imported, the
+    stand-ins (``nvshmem``, ``pypto``, ``torch_npu``, ``triton``), torch has emulated devices as soon as it is imported, the
     environment is the one that ``torchrun`` gives, and ``emu.world()`` gives the PE's World. Processes
     that the script starts see all of this except for the World.
 
@@ -335,10 +335,10 @@ def _find_module(name: str, folders: list[str]) -> Path | None:
 
 
 def _imports_torch(text: bytes, beside: list[Path]) -> bool:
-    """Return whether a program imports torch, and has none of its own beside it."""
+    """Return whether a program imports torch, or a stand-in that does, and has none of its own beside it."""
     if any(own.exists() for own in beside):
         return False
-    imports = rb"^\s*(?:from|import)\b.*\btorch"
+    imports = rb"^\s*(?:from|import)\b.*\b(?:torch|nvshmem)"
     return re.search(imports, text, re.MULTILINE) is not None
 
 

@@ -1,4 +1,4 @@
-"""The stand-ins: ``triton``, ``torch_npu`` and ``pypto`` can be imported, and torch has emulated devices."""
+"""The stand-ins: ``triton``, ``torch_npu``, ``pypto`` and ``nvshmem`` can be imported, and torch has emulated devices."""
 
 from __future__ import annotations
 

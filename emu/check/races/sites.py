@@ -32,6 +32,8 @@ _ROOMS_BETWEEN = tuple(
     f"{folder}{room}{os.sep}" for folder in OWN_FOLDERS for room in ("check", "schedule", "fault")
 )
 _KERNEL_CALLS = "kernel_calls.py"
+_FRONTS = tuple(f"{folder}{os.sep.join(('accelerator', 'nvshmem', ''))}" for folder in OWN_FOLDERS)
+"""Front ends that are other names of the World's methods: they promise no more than those, so their calls are the program's."""
 _NUMPY = (f"{Path(np.__file__).parent}{os.sep}",)
 
 
@@ -113,8 +115,9 @@ class Sites:
         return known[0]
 
     def _of(self, operation: str, frame: FrameType) -> Site:
-        if self._kind(frame.f_code) == 3:
-            return self._of_kernel(operation, frame)
+        kind = self._kind(frame.f_code)
+        if kind >= 3:
+            return self._of_program(operation if kind == 4 else f"{operation} of a kernel", frame)
         key = (id(frame.f_code), frame.f_lasti, operation)
         known = self._known.get(key)
         if known is None:
@@ -122,20 +125,20 @@ class Sites:
             known = self._known[key] = (self._add(operation, frame), frame.f_code)
         return known[0]
 
-    def _of_kernel(self, operation: str, frame: FrameType | None) -> Site:
-        """Return the line of the program that launches a kernel which makes an operation: it is the program's own."""
+    def _of_program(self, operation: str, frame: FrameType | None) -> Site:
+        """Return the line of the program that launches a kernel, or calls a front end, which makes its operation."""
         while frame is not None and frame.f_back is not None and self._kind(frame.f_code):
             frame = frame.f_back
         assert frame is not None
-        key = (id(frame.f_code), frame.f_lasti, f"{operation} of a kernel")
+        key = (id(frame.f_code), frame.f_lasti, operation)
         known = self._known.get(key)
         if known is None:
-            place = Place(key[2], frame.f_code.co_filename, frame.f_lineno)
+            place = Place(operation, frame.f_code.co_filename, frame.f_lineno)
             known = self._known[key] = (Site(self._number(place), is_own=False), frame.f_code)
         return known[0]
 
     def _kind(self, code: CodeType) -> int:
-        """Return 0 of code of the program, 1 of emu's, 2 of the check's and of NumPy's, 3 of what kernels call."""
+        """Return 0 of code of the program, 1 of emu's, 2 of the check's and of NumPy's, 3 of what kernels call, 4 of fronts."""
         kind = self._kinds.get(code)
         if kind is None:
             name = code.co_filename
@@ -145,6 +148,8 @@ class Sites:
                 kind = 2
             elif own and name.endswith(_KERNEL_CALLS):
                 kind = 3
+            elif name.startswith(_FRONTS):
+                kind = 4
             self._kinds[code] = kind
         return kind
 
