@@ -44,6 +44,7 @@ from emu.accelerator import (
     storages,
     torch_streams,
     tracing,
+    triton_distributed,
     wrappers,
 )
 from emu.accelerator.annotations import Tensor
@@ -96,6 +97,7 @@ def set_up() -> None:
     cuda_dtypes.install()
     dtensor.install()
     iris.install()
+    triton_distributed.install()
     nvshmem.install()
     wrappers.install(device_tags.resolve, device_tags.set_tag)
     _cover_backward()

@@ -180,6 +180,7 @@ from emu.triton.language.values import (
     tuple,
     unflatten,
 )
+from emu.triton.source import constexpr_function
 
 F = TypeVar("F", bound=Callable[..., Any])
 

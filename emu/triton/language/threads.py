@@ -8,6 +8,8 @@ computed for all threads at once; a branch or a loop that depends on one is run 
 
 Which values are a thread's own cannot be seen from their shape, as tiles may have as many elements: it follows from how
 they were computed, beginning with a thread's index.
+
+``_semantic`` is what functions that are written for Triton hand on; it has no part in this.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def state() -> Threads:
 
 
 @asking_num_warps
-def thread_index(axis: ConstexprLike[int] = 0) -> tensor:
+def thread_index(axis: ConstexprLike[int] = 0, _semantic: object = None) -> tensor:
     """Return the number of the running thread in its program, an int32; 0 along the axes 1 and 2.
 
     Args:
@@ -79,14 +81,19 @@ def thread_index(axis: ConstexprLike[int] = 0) -> tensor:
 
 
 @asking_num_warps
-def lane_index() -> tensor:
+def lane_index(_semantic: object = None) -> tensor:
     """Return the number of the running thread in its warp, an int32."""
     found: tensor = thread_index() % WARP_SIZE
     return found
 
 
+def threads_per_warp(_semantic: object = None) -> constexpr:
+    """Return the number of threads of a warp."""
+    return constexpr(WARP_SIZE)
+
+
 @asking_num_warps
-def threads_of_program(axis: ConstexprLike[int] = 0) -> constexpr:
+def threads_of_program(axis: ConstexprLike[int] = 0, _semantic: object = None) -> constexpr:
     """Return the number of threads of a program along an axis: 1 along the axes 1 and 2.
 
     Args:
@@ -113,7 +120,7 @@ def simt_exec_region() -> NoReturn:
     raise TypeError("simt_exec_region() must stand in a `with`, as its only item")
 
 
-def sync_threads() -> None:
+def sync_threads(_semantic: object = None) -> None:
     """Wait for the other threads of the program: what they did before is done.
 
     Raises:
