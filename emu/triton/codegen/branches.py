@@ -16,12 +16,13 @@ from emu.triton.codegen.values import (
     describe,
     fit,
     flatten,
+    is_number,
     is_same,
     is_tensor,
     tensor,
     type_of,
 )
-from emu.triton.language.threads import inherit, is_own
+from emu.triton.language.threads import for_all, inherit, is_own
 from emu.triton.language.values import unflatten
 
 
@@ -98,6 +99,12 @@ def _joined(
     Raises:
         TypeError: No type can hold both.
     """
+    if is_own(first) or is_own(second):  # on the other side, all threads may have the same
+        made = []
+        for region, value in zip(regions, (first, second), strict=True):
+            with state.builder.into(region):
+                made.append(for_all(value) if is_tensor(value) or is_number(value) else value)
+        first, second = made
     try:
         type_ = common_type(type_of(first), type_of(second))
         made = []

@@ -28,19 +28,20 @@ from emu.triton.codegen.values import (
     type_of,
     unwrap,
 )
-from emu.triton.language.threads import inherit, is_own
+from emu.triton.language.threads import for_all, inherit, is_own
 from emu.triton.language.values import unflatten
 
 
 class _Again(Exception):
     """Raised when a body gives known variables values of the running program: they must be carried.
 
-    The loop is then visited again, with these variables as tensors from the start.
+    The loop is then visited again, with these variables as tensors from the start; those of threads as their own.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], of_threads: Sequence[str]) -> None:
         super().__init__()
         self.names = names
+        self.of_threads = of_threads
 
 
 @dataclass(slots=True)
@@ -178,6 +179,8 @@ def _loop(
         except _Again as again:
             for name in again.names:
                 outer[name] = to_tensor(outer[name])
+            for name in again.of_threads:
+                outer[name] = for_all(to_tensor(outer[name]))
     kept = _prune(operation, regions, carried.handles)
     results = dict(zip(kept, operation.results, strict=True))
     for i, result in results.items():
@@ -212,6 +215,7 @@ def _body(
 def _given(state: State, inner: dict[str, object], carried: _Carried) -> list[Value]:
     handles: list[Value] = []
     again: list[str] = []
+    of_threads: list[str] = []
     for name, before in zip(carried.names, carried.before, strict=True):
         if name not in inner and flatten(before):
             raise TypeError(
@@ -219,6 +223,9 @@ def _given(state: State, inner: dict[str, object], carried: _Carried) -> list[Va
                 "one of them another name"
             )
         now = inner.get(name, before)
+        if is_own(now) and not is_own(before) and not _is_block(before):
+            of_threads.append(name)
+            continue
         if is_number(before) and not is_tensor(before):
             if is_tensor(now):
                 again.append(name)
@@ -229,9 +236,13 @@ def _given(state: State, inner: dict[str, object], carried: _Carried) -> list[Va
             handles += flatten(fit(now, type_of(before)))
         except Mismatch:
             raise TypeError(_changed(name, before, now)) from None
-    if again:
-        raise _Again(again)
+    if again or of_threads:
+        raise _Again(again, of_threads)
     return handles
+
+
+def _is_block(value: object) -> bool:
+    return is_tensor(value) and value.type.is_block()
 
 
 class _Known(Exception):

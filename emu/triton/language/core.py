@@ -241,10 +241,13 @@ def builtin_min(
 def _lenient(function: F) -> F:
     """Let a function take ``_semantic``, ``_generator`` and ``_builder``, which Triton's own code passes on."""
 
+    takes = function.__code__.co_varnames[: function.__code__.co_argcount]
+    dropped = [name for name in _PASSED_ON if name not in takes]
+
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
-            for name in _PASSED_ON:
+            for name in dropped:
                 kwargs.pop(name, None)
         return function(*args, **kwargs)
 

@@ -22,13 +22,26 @@ class StaticAssertionError(AssertionError):
     """Failure of a ``static_assert``."""
 
 
-def static_assert(cond: object, msg: ConstexprLike[str] = "") -> None:
+_NOT_GIVEN = object()
+
+
+def static_assert(
+    cond: object, msg: ConstexprLike[str] = "", _semantic: object = _NOT_GIVEN
+) -> None:
     """Stop compiling with an error unless a condition holds.
+
+    Args:
+        cond: The condition.
+        msg: What the error says.
+        _semantic: What Python functions that are written for Triton hand on. In these Triton's function checks nothing,
+            and some have conditions that do not hold; so it does not here.
 
     Raises:
         StaticAssertionError: The condition does not hold.
         TypeError: The condition is not known at compile time.
     """
+    if _semantic is not _NOT_GIVEN:
+        return
     if isinstance(cond, tensor):
         raise TypeError(f"a static_assert must be known at compile time, but got {cond}")
     if not unwrap(cond):

@@ -256,7 +256,9 @@ class pointer_type(dtype):
         return self.const
 
     def to_ir(self, builder: object = None) -> tile.Type:
-        """Return the tile IR's type, which does not distinguish const pointers."""
+        """Return the tile IR's type, which does not distinguish const pointers; one to void points to bytes."""
+        if self.element_ty.is_void():
+            return tile.Pointer(tile.U8)
         element = self.element_ty.to_ir(builder)
         assert isinstance(element, tile.DType | tile.Pointer)
         return tile.Pointer(element)

@@ -82,8 +82,28 @@ def chain(x, out):
 
 def test_variables_are_carried_from_one_branch_to_the_next() -> None:
     x, out = np.array([7.0], np.float32), np.zeros(32, np.float32)
-    with pytest.raises(triton.CompilationError, match="initial type fp32 but is re-assigned"):
-        chain[(1,)](x, out, num_warps=1)
+    chain[(1,)](x, out, num_warps=1)
+    index = np.arange(32)
+    assert (
+        out.tolist() == np.where(index < 4, 0, 7 + np.where(index % 2 == 0, 3 * index, 0)).tolist()
+    )
+
+
+@triton.jit
+def on_one_side(out, n):
+    if tl.program_id(0) == 0:
+        mine = thread_index(0) + 1
+    else:
+        mine = n
+    if tl.program_id(0) == 1:
+        mine = 7
+    tl.store(out + tl.program_id(0) * 32 + thread_index(0), mine)
+
+
+def test_a_value_is_the_same_for_all_threads_on_one_side() -> None:
+    out = np.zeros(96, np.int32)
+    on_one_side[(3,)](out, 40, num_warps=1)
+    assert out.tolist() == [*range(1, 33), *[7] * 32, *[40] * 32]
 
 
 @triton.jit
