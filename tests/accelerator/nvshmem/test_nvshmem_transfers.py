@@ -185,6 +185,7 @@ def run_streams() -> None:
     torch.cuda.synchronize()
     nv.put(y, x, me, stream=side)
     assert reported(lambda: x.fill_(2)) == ("nvshmem.core.put", "fill_")
+    assert reported(lambda: y + 1) == ("nvshmem.core.put", "add")  # this PE was the target
     torch.cuda.synchronize()
     nv.get(x, y, me, stream=Wrapper(side.cuda_stream))
     assert reported(lambda: x + 1) == ("nvshmem.core.get", "add")
