@@ -7,6 +7,8 @@ from typing import Any
 
 from emu.accelerator.annotations import Tensor
 from emu.accelerator.nvshmem.context import Allocation
+from emu.accelerator.nvshmem.errors import NvshmemInvalid
+from emu.kernels.core.messages import shown
 
 
 class NvshmemResource:
@@ -57,8 +59,16 @@ class Buffer:
             ptr: The address.
             size: Number of bytes.
             mr: A buffer's ``memory_resource``.
+
+        Raises:
+            NvshmemInvalid: One of both is no number.
         """
-        return cls(int(ptr), int(size), mr)
+        try:
+            return cls(int(ptr), int(size), mr)
+        except (TypeError, ValueError):
+            raise NvshmemInvalid(
+                f"Buffer.from_handle: ptr and size must be integers, but got {shown(ptr)} and {shown(size)}"
+            ) from None
 
     @property
     def device_id(self) -> int:

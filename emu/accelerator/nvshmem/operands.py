@@ -99,9 +99,15 @@ def operand(context: Context, op: str, name: str, value: Any) -> Operand:
         raise NvshmemInvalid(
             f"{what} must be a tensor, a Buffer or an array in symmetric memory, but got {shown(value)}"
         )
-    _check_alive(what, getattr(value, "allocation", None))
+    try:
+        start, nbytes = int(address), int(size)  # an address may be an object that int() takes
+    except (TypeError, ValueError):
+        raise NvshmemInvalid(
+            f"{what} must have an address and a size, but got {shown(value)}"
+        ) from None
+    check_alive(what, getattr(value, "allocation", None))
     tensor = value.tensor if isinstance(value, Buffer) else None
-    return _placed(context, what, int(address), int(size), owner=value, tensor=tensor)
+    return _placed(context, what, start, nbytes, owner=value, tensor=tensor)
 
 
 def at_address(context: Context, op: str, name: str, address: Any, nbytes: int) -> Operand:
@@ -143,8 +149,12 @@ def _of_tensor(context: Context, what: str, tensor: Tensor) -> Operand:
             raise NvshmemInvalid(
                 f"{what} must be contiguous, but got a tensor of shape {shape} with strides {tensor.stride()}"
             )
+        if tensor.is_conj() or tensor.is_neg():
+            raise NvshmemInvalid(
+                f"{what} must hold its values, but got a lazy conjugate or negative: call resolve_conj() or resolve_neg()"
+            )
         nbytes = tensor.numel() * tensor.element_size()
-        _check_alive(what, allocation_of(tensor))
+        check_alive(what, allocation_of(tensor))
         if emulated_device(tensor) is None:
             raise NvshmemInvalid(
                 f"{what} must be on the device, but got a tensor of shape {shape} on {tensor.device}"
@@ -180,8 +190,10 @@ def _placed(
     tensor: Tensor | None = None,
 ) -> Operand:
     """Return an operand with its place in the heaps, after a check that it does not reach out of its allocation."""
-    if nbytes < 0:
-        raise NvshmemInvalid(f"{what} must have at least 0 bytes, but got {nbytes}")
+    if nbytes < 0 or address < 0:
+        raise NvshmemInvalid(
+            f"{what} must have an address and at least 0 bytes, but got {nbytes} bytes at {address:#x}"
+        )
     pe, offset = place_of(context, address)
     label = ""
     if pe >= 0:
@@ -259,20 +271,16 @@ def storage_of(tensor: Tensor) -> Storage:
     return tensor.untyped_storage()
 
 
-def _check_alive(what: str, allocation: Allocation | None) -> None:
-    if allocation is not None and allocation.is_freed:
-        raise NvshmemInvalid(
-            f"{what} must be in memory that was not freed, but got {allocation.label}, which was"
-        )
-
-
 def check_alive(what: str, allocation: Allocation | None) -> None:
     """Refuse memory that was freed.
 
     Raises:
         NvshmemInvalid: It was.
     """
-    _check_alive(what, allocation)
+    if allocation is not None and allocation.is_freed:
+        raise NvshmemInvalid(
+            f"{what} must be in memory that was not freed, but got {allocation.label}, which was"
+        )
 
 
 def check_pe(op: str, name: str, pe: Any, group: Group) -> int:

@@ -65,7 +65,8 @@ def put(
     def act() -> None:
         store(dst.symmetric(world, dtype), src.local(world, dtype), pe)
 
-    streams.run(op, context.device, stream, act, reads=[src.tensor])
+    writes = [dst.tensor] if pe == world.my_pe else []
+    streams.run(op, context.device, stream, act, reads=[src.tensor], writes=writes)
 
 
 def get(
@@ -118,7 +119,8 @@ def put_signal(
         there, source = dst.symmetric(world, dtype), src.local(world, dtype)
         world.put_signal(there, source, pe, word, number, sig_op=operation)
 
-    streams.run(op, context.device, stream, act, reads=[src.tensor])
+    writes = [dst.tensor] if pe == world.my_pe else []
+    streams.run(op, context.device, stream, act, reads=[src.tensor], writes=writes)
 
 
 def signal_op(context: Context, op: str, signal: Signal, pe: int, stream: Any) -> None:

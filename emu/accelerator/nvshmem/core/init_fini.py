@@ -54,29 +54,17 @@ def init(
         NvshmemInvalid: An argument breaks a rule, is not what the launch has, or the ranks gave different IDs.
         NvshmemError: There is more than one rank, but this process is no PE.
     """
-    method = initializer_method
-    if method not in _METHODS:
-        raise NvshmemInvalid(
-            f"nvshmem.core.init: initializer_method must be one of {', '.join(map(repr, _METHODS))}, but got "
-            f"{shown(method)}"
-        )
-    if method == "uid":
-        names = ("rank", "nranks")
-        data = _identifier(uid)
-    else:
-        names = ("rank of mpi_comm", "size of mpi_comm")
-        data = np.zeros(1, uniqueid.DTYPE)
-        if mpi_comm is not None:
-            rank, nranks = _of_communicator(mpi_comm)
-    world = _find_world(names, rank, nranks, is_needed=method == "uid")
+    data, rank, nranks = _said(initializer_method, uid, (rank, nranks), mpi_comm)
+    is_by_uid = initializer_method == "uid"
     where = _device(device)
+    world = _find_world(is_by_uid, rank, nranks)
     known = context.found()
     if known is not None and device is not None and known.device != where:
         raise NvshmemInvalid(
             f"nvshmem.core.init: device must be that of the first call, {known.device}, but got {where}"
         )
     works.flush_collectives()
-    given = world.all_gather(data.view(np.uint8))
+    given = world.all_gather(data)
     if (given != given[0]).any():
         different = [pe for pe, each in enumerate(given) if (each != given[0]).any()]
         raise NvshmemInvalid(
@@ -87,6 +75,25 @@ def init(
         known.inits += 1
     else:
         context.begin(Context(world, where, device))
+
+
+def _said(
+    method: Any, uid: Any, ranks: tuple[int | None, int | None], communicator: Any
+) -> tuple[Any, int | None, int | None]:
+    """Return the bytes of the unique ID, zeros without one, and what the program says of its rank and their number.
+
+    Raises:
+        NvshmemInvalid: An argument of the method breaks a rule.
+    """
+    if method not in _METHODS:
+        raise NvshmemInvalid(
+            f"nvshmem.core.init: initializer_method must be one of {', '.join(map(repr, _METHODS))}, but got "
+            f"{shown(method)}"
+        )
+    if method == "uid":
+        return _identifier(uid), *ranks
+    empty = np.zeros(uniqueid.DTYPE.itemsize, np.uint8)
+    return (empty, *ranks) if communicator is None else (empty, *_of_communicator(communicator))
 
 
 def _identifier(uid: Any) -> Any:
@@ -100,11 +107,12 @@ def _identifier(uid: Any) -> Any:
         raise NvshmemInvalid(
             f"nvshmem.core.init: uid must be one of get_unique_id(), but got {shown(uid)}"
         )
-    if not data.view(np.uint8).any():
+    found = np.frombuffer(data.tobytes(), np.uint8)
+    if not found.any():
         raise NvshmemInvalid(
             "nvshmem.core.init: uid must be rank 0's, but got an empty one: broadcast what get_unique_id() gave there"
         )
-    return data
+    return found
 
 
 def _of_communicator(communicator: Any) -> tuple[int, int]:
@@ -122,18 +130,17 @@ def _of_communicator(communicator: Any) -> tuple[int, int]:
         ) from None
 
 
-def _find_world(
-    names: tuple[str, str], rank: int | None, nranks: int | None, *, is_needed: bool
-) -> World:
+def _find_world(is_by_uid: bool, rank: int | None, nranks: int | None) -> World:
     """Return the World, after comparing it with what the program says.
 
     Raises:
         NvshmemInvalid: It says something else, or nothing where it is needed.
         NvshmemError: There is none.
     """
+    names = ("rank", "nranks") if is_by_uid else ("rank of mpi_comm", "size of mpi_comm")
     given = []
     for name, value in zip(names, (rank, nranks), strict=True):
-        if value is None and is_needed:
+        if value is None and is_by_uid:
             raise NvshmemInvalid(
                 f"nvshmem.core.init: {name} must be given with initializer_method='uid'"
             )

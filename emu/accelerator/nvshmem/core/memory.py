@@ -70,9 +70,8 @@ def get_peer_buffer(buffer: Buffer, pe: int) -> Buffer:
     if given.pe < 0:
         raise NvshmemInvalid(f"{op}: buffer must be in symmetric memory, but got {shown(buffer)}")
     peer = check_pe(op, "pe", pe, here.world)
-    resource, allocation = buffer.memory_resource, getattr(buffer, "allocation", None)
-    start = address_of(here, peer, given.offset)
-    return Buffer(start, given.nbytes, resource, allocation=allocation)
+    start, allocation = address_of(here, peer, given.offset), getattr(buffer, "allocation", None)
+    return Buffer(start, given.nbytes, NvshmemResource(here.device.index), allocation=allocation)
 
 
 def get_multicast_buffer(team: Any, buffer: Any) -> NoReturn:

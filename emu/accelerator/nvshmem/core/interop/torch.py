@@ -15,7 +15,6 @@ from emu.accelerator.nvshmem.context import Allocation, Context, active
 from emu.accelerator.nvshmem.errors import NvshmemInvalid
 from emu.accelerator.nvshmem.operands import (
     ALLOCATION,
-    Operand,
     allocation_of,
     check_alive,
     check_pe,
@@ -125,7 +124,7 @@ def free_tensor(tensor: Tensor) -> None:
     op = "nvshmem.core.free_tensor"
     here = active(op)
     allocation = _allocation(op, tensor)
-    given = _whole(here, op, tensor)
+    given = operand(here, op, "tensor", tensor)
     if given.pe != here.world.my_pe:
         return
     if given.offset != allocation.offset:
@@ -158,10 +157,6 @@ def tensor_get_buffer(tensor: Tensor) -> tuple[Buffer, int, str]:
         tensor=tensor,
     )
     return made, given.nbytes, str(tensor.dtype).removeprefix("torch.")
-
-
-def _whole(here: Context, op: str, tensor: Tensor) -> Operand:
-    return operand(here, op, "tensor", tensor)
 
 
 def _allocation(op: str, tensor: Any) -> Allocation:
