@@ -197,7 +197,9 @@ def _foreign(value: Tensor) -> tuple[Key, Packed]:
     """Describe an object of another library by one of the protocols for memory."""
     for kind in type(value).__mro__:
         if kind in _PLAIN:
-            return _PLAIN[kind](value)
+            # As a plain number: `in` of a range looks at each of its members for an instance of a subclass.
+            plain: Any = kind(value) if kind in (int, float) else value
+            return _PLAIN[kind](plain)
     if isinstance(value, type):  # it has its instances' protocols, but no memory
         return _without_memory(value)
     interface = getattr(value, "__array_interface__", None)

@@ -1,5 +1,7 @@
 """Arguments of a launch: what can be passed, and as what."""
 
+import enum
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -283,3 +285,25 @@ def test_a_tensor_without_memory_is_refused_by_name() -> None:
 
     with pytest.raises(RuntimeError, match=r"x_ptr of kernel kernel: .* data pointer"):
         kernel[(1,)](torch.zeros(2, 2).to_sparse())
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 3
+    HUGE = 1 << 40
+
+
+class Real(float):
+    pass
+
+
+@triton.jit
+def adds(out, n, x):
+    tl.store(out, n + x)
+
+
+@pytest.mark.parametrize("n", [*Level, Level.HIGH])
+def test_numbers_of_other_classes_are_plain_numbers(n):
+    out = np.zeros(1, np.float64)
+    adds[(1,)](out, n, Real(0.5))
+    assert out[0] == float(np.float32(int(n) + 0.5))
