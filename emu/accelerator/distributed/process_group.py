@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from torch._C import _distributed_c10d as c10d
 
     from emu.comm.world.group import Group
+    from emu.comm.world.world import World
 
     _Reduction: TypeAlias = c10d.AllreduceOptions | c10d.ReduceOptions | c10d.ReduceScatterOptions
 
@@ -579,15 +581,13 @@ def _operation(opts: _Reduction | None, *tensors: Tensor) -> str:
     return name
 
 
-_epoch = itertools.count(1)
-_current_epoch = 0
+_epochs: WeakKeyDictionary[World, int] = WeakKeyDictionary()
 
 
-def new_epoch() -> int:
-    """Begin another ``init_process_group``, and with it a new name space for groups."""
-    global _current_epoch
-    _current_epoch = next(_epoch)
-    return _current_epoch
+def new_epoch(everyone: World) -> int:
+    """Begin another ``init_process_group`` in a World, and with it a new name space for groups."""
+    _epochs[everyone] = _epochs.get(everyone, 0) + 1
+    return _epochs[everyone]
 
 
 def world_group_of(name: str, ranks: Sequence[int]) -> Group:
@@ -598,4 +598,5 @@ def world_group_of(name: str, ranks: Sequence[int]) -> Group:
         ranks: Members; none for the group of all.
     """
     everyone = world()
-    return everyone.group(f"torch {_current_epoch}.{name}", ranks) if ranks else everyone
+    epoch = _epochs.get(everyone, 0)
+    return everyone.group(f"torch {epoch}.{name}", ranks) if ranks else everyone

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
@@ -33,13 +34,13 @@ from torch.cuda import nccl
 from torch.distributed import distributed_c10d
 
 from emu.accelerator.device_tags import accelerator_type
-from emu.accelerator.distributed import at_once, process_group, spawned, works
+from emu.accelerator.distributed import at_once, joining, process_group, spawned, works
 from emu.accelerator.distributed.process_group import WorldProcessGroup
 from emu.accelerator.distributed.store import WorldStore
 from emu.accelerator.distributed.symmetric import operators
 from emu.accelerator.patches import record, replace
 from emu.comm.errors import ArgumentError, CommError
-from emu.comm.world.current import world
+from emu.comm.world.current import own
 
 if TYPE_CHECKING:  # it loads Numba, and a process that is no PE does not need it
     from emu.comm.world.world import World
@@ -159,18 +160,16 @@ def _init_process_group(
     original: Callable[..., None], backend: str, bound: inspect.BoundArguments
 ) -> None:
     """Initialise torch with one of our backends: rank and world size are those of the World."""
-    everyone = _world(backend)
     given = bound.arguments
+    everyone = _launched()
+    if everyone is not None:
+        _take_ranks(given, everyone)
     device = _device(given["device_id"], backend)
-    for name, value in (("rank", everyone.my_pe), ("world_size", everyone.n_pes)):
-        if given[name] not in (-1, value):
-            raise ArgumentError(
-                f"{name} must be {value}, as the launch of this PE has it, but got {given[name]}"
-            )
-        given[name] = value
     if dist.is_initialized():
         raise ValueError("trying to initialize the default process group twice!")
-    number = process_group.new_epoch()
+    if everyone is None:
+        everyone = _join(given, backend)
+    number = process_group.new_epoch(everyone)
     if given["store"] is None:
         given["store"] = WorldStore(everyone, number)
     # Torch would bind the device through CUDA; it is set below, once the group is there.
@@ -227,15 +226,32 @@ def _device(device_id: Any, backend: str) -> torch.device | None:
     return device
 
 
-def _world(backend: str) -> World:
-    try:
-        found: World | None = world()
-    except CommError:
-        found = spawned.accept()
-    if found is None:
+def _launched() -> World | None:
+    """Return the World of a process that was started as a PE; None: it is none, or one by :mod:`.joining` only."""
+    found = own()
+    if found is not None and not joining.is_member(found):
+        return found
+    return spawned.accept()
+
+
+def _take_ranks(given: dict[str, Any], everyone: World) -> None:
+    """Take rank and world size of a launch."""
+    for name, value in (("rank", everyone.my_pe), ("world_size", everyone.n_pes)):
+        if given[name] not in (-1, value):
+            raise ArgumentError(
+                f"{name} must be {value}, as the launch of this PE has it, but got {given[name]}"
+            )
+        given[name] = value
+
+
+def _join(given: dict[str, Any], backend: str) -> World:
+    """Make this process a PE by a store or an address that it shares with others."""
+    says_nothing = given["store"] is None and given["init_method"] is None and given["rank"] == -1
+    if says_nothing and "RANK" not in os.environ:
         raise CommError(
-            f"init_process_group with backend {backend!r} must be called in a PE, but this process is "
-            "none: run the script with `emu run -n N script.py`, or start it with "
-            "torch.multiprocessing.spawn"
+            f"init_process_group with backend {backend!r} must be called in a PE, or with what lets processes find "
+            "each other (init_method, a store, or RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the environment), "
+            "but this process is none and has none of them: run the script with `emu run -n N script.py`, or start "
+            "it with torch.multiprocessing.spawn"
         )
-    return found
+    return joining.join(given, given["timeout"] or distributed_c10d.default_pg_nccl_timeout)
