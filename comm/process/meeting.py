@@ -169,7 +169,6 @@ def _describe(error: BaseException) -> str:
     """Describe an exception, and what it came from if it is a mere exit."""
     if isinstance(error, SystemExit):
         cause = error.__cause__ or error.__context__
-        before = "" if cause is None else f"{_describe(cause)}; "
-        return f"{before}exit status {error.code}"
+        return f"exit status {error.code}" + (f" after {_describe(cause)}" if cause else "")
     text = str(error)
     return type(error).__name__ + (f": {text}" if text else "")
