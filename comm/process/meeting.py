@@ -80,15 +80,16 @@ def _start_keeper(descriptor: int, text: str) -> int:
             words,
             env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, "1")},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             pass_fds=[descriptor],
             start_new_session=True,
             check=True,
         )
         return int(done.stdout)
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
-        raise CommError(f"the process that watches the PEs could not be started: {error}") from error
+        raise CommError(
+            f"the process that watches the PEs could not be started: {error}"
+        ) from error
 
 
 def find(address: str) -> Segment:

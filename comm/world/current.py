@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # it loads Numba, and launchers ask whether they are PEs
 _current: World | None = None
 _set_in = 0  # process
 
+
 def set_world(world: World | None) -> None:
     """Make ``world`` the one of this process; the launcher's side of a PE calls it."""
     global _current, _set_in

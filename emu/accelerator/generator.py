@@ -15,7 +15,13 @@ from weakref import WeakValueDictionary
 import torch
 
 from emu.accelerator.annotations import Args, DeviceLike
-from emu.accelerator.device_tags import check_index, current_device, device_count, resolve, usable_devices
+from emu.accelerator.device_tags import (
+    check_index,
+    current_device,
+    device_count,
+    resolve,
+    usable_devices,
+)
 from emu.accelerator.patches import replace
 from emu.accelerator.state import TYPES
 

@@ -13,7 +13,8 @@ import os
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore, Store
+from torch.distributed import DistStoreError
 from torch.distributed.rendezvous import rendezvous
 
 from emu.accelerator import device_tags
@@ -58,7 +59,7 @@ def join(given: dict[str, Any], timeout: timedelta) -> World:
     """
     store, rank, size = _open_store(given, timeout)
     _leave()
-    segment = find(_exchange(dist.PrefixStore("emu", store), rank, size, timeout))
+    segment = find(_exchange(PrefixStore("emu", store), rank, size, timeout))
     _check_size(segment, rank, size)
     _Here.membership = Membership(segment, rank)
     device_tags.device_count.cache_clear()  # as many as there are PEs, if nothing else is said
@@ -73,7 +74,7 @@ def _leave() -> None:
             member.leave()
 
 
-def _open_store(given: dict[str, Any], timeout: timedelta) -> tuple[dist.Store, int, int]:
+def _open_store(given: dict[str, Any], timeout: timedelta) -> tuple[Store, int, int]:
     """Return the store that the processes share, the rank of this one and the number of ranks."""
     store, method = given["store"], given["init_method"]
     rank, size = given["rank"], given["world_size"]
@@ -87,22 +88,20 @@ def _open_store(given: dict[str, Any], timeout: timedelta) -> tuple[dist.Store, 
     store, rank, size = next(rendezvous(method or "env://", rank, size, timeout=timeout))
     _check_ranks(rank, size)
     store.set_timeout(timeout)
-    return dist.PrefixStore("default_pg", store), rank, size
+    return PrefixStore("default_pg", store), rank, size
 
 
-def _check_ranks(rank: object, size: object) -> None:
+def _check_ranks(rank: Any, size: Any) -> None:
     for name, value in (("rank", rank), ("world_size", size)):
         if not isinstance(value, numbers.Integral):
             raise ArgumentError(f"{name} must be a whole number, but got {value!r}")
-    assert isinstance(rank, numbers.Integral)
-    assert isinstance(size, numbers.Integral)
     if not 1 <= size <= _MOST:
         raise ArgumentError(f"world_size must be in [1, {_MOST}], but got {size}")
     if not 0 <= rank < size:
         raise ArgumentError(f"rank must be in [0, {size}), but got {rank}")
 
 
-def _exchange(store: dist.Store, rank: int, size: int, timeout: timedelta) -> str:
+def _exchange(store: Store, rank: int, size: int, timeout: timedelta) -> str:
     """Return the address of the World, made by rank 0.
 
     A store may serve for several calls one after the other: each rank counts its own.
@@ -120,8 +119,14 @@ def _exchange(store: dist.Store, rank: int, size: int, timeout: timedelta) -> st
             store.set(key, f"{_NO_WORLD}{error}")
             raise
     else:
-        store.wait([key], timeout)
-    address = store.get(key).decode()
+        try:
+            store.wait([key], timeout)
+        except RuntimeError as error:
+            raise DistStoreError(
+                f"rank 0 of {size} must call init_process_group with the same store within {timeout}, but rank {rank} "
+                f"has waited in vain: {error}"
+            ) from error
+    address: str = store.get(key).decode()
     if address.startswith(_NO_WORLD):
         raise CommError(f"rank 0 could not make a World: {address.removeprefix(_NO_WORLD)}")
     return address

@@ -594,9 +594,8 @@ def world_group_of(name: str, ranks: Sequence[int]) -> Group:
     """Return the World's group for the process group that torch calls ``name``.
 
     Args:
-        name: Torch's name of the group.
-        ranks: Members; none for the group of all.
+        name: Torch's name.
+        ranks: Members; none for all.
     """
     everyone = world()
-    epoch = _epochs.get(everyone, 0)
-    return everyone.group(f"torch {epoch}.{name}", ranks) if ranks else everyone
+    return everyone.group(f"torch {_epochs[everyone]}.{name}", ranks) if ranks else everyone

@@ -51,6 +51,9 @@ DEVICES = {"nccl": ["cuda"], "hccl": ["npu"]}
 NCCL_VERSION = (2, 21, 5)
 """Release of NCCL whose rules apply: scripts may use whatever it has."""
 
+_TIMEOUT = timedelta(minutes=10)
+"""How long ranks wait for each other to make a group, as with NCCL."""
+
 _registered = False
 
 
@@ -62,7 +65,7 @@ class NcclOptions:
         self.global_ranks_in_group: list[int] = []
         self.group_name = ""
         self.use_pg_for_symm_mem_rendezvous = False
-        self._timeout = timedelta(minutes=10)
+        self._timeout = _TIMEOUT
 
 
 class NcclProcessGroup(WorldProcessGroup):
@@ -88,8 +91,7 @@ def register() -> None:
     _register_plugin("hccl", DEVICES["hccl"])
     module: Any = distributed_c10d
     replace(module, "_NCCL_AVAILABLE", True, "torch asks whether it was built with NCCL")
-    timeout = timedelta(minutes=10)
-    replace(module, "default_pg_nccl_timeout", timeout, "a build for the CPU has none, and warns")
+    replace(module, "default_pg_nccl_timeout", _TIMEOUT, "a build for the CPU has none, and warns")
     replace(nccl, "version", lambda: NCCL_VERSION, "torch puts it into its logs")
     accelerator = _accelerator(torch._C._get_accelerator)
     replace(torch._C, "_get_accelerator", accelerator, "it raises once 'npu' has its name")
@@ -254,4 +256,4 @@ def _join(given: dict[str, Any], backend: str) -> World:
             "but this process is none and has none of them: run the script with `emu run -n N script.py`, or start "
             "it with torch.multiprocessing.spawn"
         )
-    return joining.join(given, given["timeout"] or distributed_c10d.default_pg_nccl_timeout)
+    return joining.join(given, given["timeout"] or _TIMEOUT)
