@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -34,7 +33,6 @@ from emu.accelerator.distributed.works import (
 )
 from emu.accelerator.mode import active
 from emu.comm.errors import ArgumentError
-from emu.comm.world.current import world
 
 Tensors: TypeAlias = Sequence[Tensor]
 T = TypeVar("T")
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
     from torch._C import _distributed_c10d as c10d
 
     from emu.comm.world.group import Group
-    from emu.comm.world.world import World
 
     _Reduction: TypeAlias = c10d.AllreduceOptions | c10d.ReduceOptions | c10d.ReduceScatterOptions
 
@@ -579,23 +576,3 @@ def _operation(opts: _Reduction | None, *tensors: Tensor) -> str:
     if name == "avg" and any(t.dtype is torch.bool for t in tensors):
         raise TypeError("op must not be AVG for boolean tensors, but got AVG")
     return name
-
-
-_epochs: WeakKeyDictionary[World, int] = WeakKeyDictionary()
-
-
-def new_epoch(everyone: World) -> int:
-    """Begin another ``init_process_group`` in a World, and with it a new name space for groups."""
-    _epochs[everyone] = _epochs.get(everyone, 0) + 1
-    return _epochs[everyone]
-
-
-def world_group_of(name: str, ranks: Sequence[int]) -> Group:
-    """Return the World's group for the process group that torch calls ``name``.
-
-    Args:
-        name: Torch's name.
-        ranks: Members; none for all.
-    """
-    everyone = world()
-    return everyone.group(f"torch {_epochs[everyone]}.{name}", ranks) if ranks else everyone

@@ -34,7 +34,7 @@ from torch.cuda import nccl
 from torch.distributed import distributed_c10d
 
 from emu.accelerator.device_tags import accelerator_type
-from emu.accelerator.distributed import at_once, joining, process_group, spawned, works
+from emu.accelerator.distributed import at_once, joining, spawned, works, world_groups
 from emu.accelerator.distributed.process_group import WorldProcessGroup
 from emu.accelerator.distributed.store import WorldStore
 from emu.accelerator.distributed.symmetric import operators
@@ -74,7 +74,7 @@ class NcclProcessGroup(WorldProcessGroup):
     Options = NcclOptions
 
     def __init__(self, store: Any, rank: int, size: int, options: NcclOptions) -> None:
-        group = process_group.world_group_of(options.group_name, options.global_ranks_in_group)
+        group = world_groups.world_group_of(options.group_name, options.global_ranks_in_group)
         super().__init__("nccl", DEVICES["nccl"], group)
 
 
@@ -136,7 +136,7 @@ def _accelerator(original: Callable[..., torch.device]) -> Callable[..., torch.d
 
 def _register_plugin(name: str, devices: list[str]) -> None:
     def create(options: Any, _: Any) -> WorldProcessGroup:
-        group = process_group.world_group_of(options.group_id, options.global_ranks_in_group)
+        group = world_groups.world_group_of(options.group_id, options.global_ranks_in_group)
         return WorldProcessGroup(name, devices, group)
 
     dist.Backend.register_backend(name, create, extended_api=True, devices=devices)
@@ -171,7 +171,7 @@ def _init_process_group(
         raise ValueError("trying to initialize the default process group twice!")
     if everyone is None:
         everyone = _join(given, backend)
-    number = process_group.new_epoch(everyone)
+    number = world_groups.new_epoch(everyone)
     if given["store"] is None:
         given["store"] = WorldStore(everyone, number)
     # Torch would bind the device through CUDA; it is set below, once the group is there.
