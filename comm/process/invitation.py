@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing import connection, process
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ class Invitation:
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
         self._world: World | None = None
+        self._stop_reporting: Callable[[], None] | None = None
 
     def accept(self, pe: int) -> World:
         """Make this process PE ``pe``, so that :func:`emu.world` gives its World, and return that."""
@@ -39,13 +40,16 @@ class Invitation:
         from emu.comm.world.making import make_world
 
         me = register(self._segment, pe, usable_cores())
-        report_to(self._segment, pe)
+        self._stop_reporting = report_to(self._segment, pe)
         self._world = make_world(self._segment, me, pe, poison=False)
         set_world(self._world)
         return self._world
 
     def leave(self, pe: int) -> None:
         """End the PE after its function has returned; one that did not accept is none."""
+        if self._stop_reporting is not None:
+            self._stop_reporting()
+            self._stop_reporting = None
         if self._world is not None:
             self._world.finish()
         self._segment.block(pe)[B_STATE] = FINISHED

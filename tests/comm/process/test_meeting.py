@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import multiprocessing
@@ -9,6 +10,7 @@ import os
 import signal
 import sys
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -130,6 +132,10 @@ def run_leaves():
     assert child.exitcode == 0
     assert total(second) == [1.0] * 3
     second.leave()
+    gone = weakref.ref(first.world.segment)
+    del first
+    gc.collect()
+    assert gone() is None  # with its memory
 
 
 def run_in_fork(member):
