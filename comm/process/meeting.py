@@ -40,6 +40,10 @@ main(int(sys.argv[2]), sys.argv[3])
 """Program of the keeper. It forks first of all, so that it is nobody's child: whoever has one may wait for that."""
 
 
+class WorldOverError(CommError):
+    """A World is not there any more."""
+
+
 def host(n_pes: int, timeout: float = DEFAULT_TIMEOUT) -> str:
     """Make a World without PEs; it lasts until all have ended.
 
@@ -99,14 +103,15 @@ def find(address: str) -> Segment:
         address: What :func:`host` has returned, in this process or another.
 
     Raises:
-        CommError: It is not there, or not any more.
+        WorldOverError: It is not there, or not any more.
+        CommError: The address is of something else.
     """
     given = json.loads(address)
     path = f"/proc/{given['keeper']}/fd/{given['descriptor']}"
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
-        raise CommError(
+        raise WorldOverError(
             "the World must be there, on this machine and made by the same user, but its keeper, process "
             f"{given['keeper']}, is not to be found: it has ended as all PEs had, or the text is an old one ({error})"
         ) from error

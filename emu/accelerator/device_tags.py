@@ -208,7 +208,7 @@ def usable_devices() -> int:
     """
     from emu.comm.world.current import own
 
-    is_started = multiprocessing.parent_process() is not None
+    is_started = multiprocessing.parent_process() is not None or environment.is_one_of_several()
     if is_started and environment.device_count() is None and own() is None:
         return max(device_count(), _MOST)
     return device_count()

@@ -19,9 +19,10 @@ from torch.distributed.rendezvous import rendezvous
 
 from emu.accelerator import device_tags
 from emu.comm.errors import ArgumentError, CommError, StoppedError
+from emu.comm.layout import B_STATE, DEAD, FINISHED, NOT_STARTED
 from emu.comm.memory.stop import PEER_FAILED, publish_stop
 from emu.comm.process.keeper import started_at
-from emu.comm.process.meeting import Membership, find, host
+from emu.comm.process.meeting import Membership, WorldOverError, find, host
 
 if TYPE_CHECKING:  # it loads Numba
     from emu.comm.memory.segment import Segment
@@ -59,7 +60,7 @@ def join(given: dict[str, Any], timeout: timedelta) -> World:
     """
     store, rank, size = _open_store(given, timeout)
     _leave()
-    segment = find(_exchange(PrefixStore("emu", store), rank, size, timeout))
+    segment = _find(PrefixStore("emu", store), rank, size, timeout)
     _check_size(segment, rank, size)
     _Here.membership = Membership(segment, rank)
     device_tags.device_count.cache_clear()  # as many as there are PEs, if nothing else is said
@@ -99,6 +100,29 @@ def _check_ranks(rank: Any, size: Any) -> None:
         raise ArgumentError(f"world_size must be in [1, {_MOST}], but got {size}")
     if not 0 <= rank < size:
         raise ArgumentError(f"rank must be in [0, {size}), but got {rank}")
+
+
+def _find(store: Store, rank: int, size: int, timeout: timedelta) -> Segment:
+    """Return the memory of the World that rank 0 makes, skipping those of earlier processes with the same store."""
+    while True:
+        address = _exchange(store, rank, size, timeout)
+        try:
+            segment = find(address)
+        except WorldOverError:
+            if rank == 0:
+                raise
+            continue
+        if rank == 0 or not _is_over(segment, rank, size):
+            return segment
+        segment.close()
+
+
+def _is_over(segment: Segment, rank: int, size: int) -> bool:
+    """Return whether a World is one of earlier processes: another has had this rank, or it has ended with another size."""
+    expected = segment.layout.n_pes
+    if rank < expected and segment.block(rank)[B_STATE] != NOT_STARTED:
+        return True
+    return size != expected and segment.block(0)[B_STATE] in (FINISHED, DEAD)
 
 
 def _exchange(store: Store, rank: int, size: int, timeout: timedelta) -> str:

@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import socket
+import subprocess
 import sys
 import warnings
 from datetime import timedelta
@@ -106,20 +107,24 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def run_ways(folder):
+def run_way(folder, way):
     prepare()
-    ranks, expected = (0, 1, 2), dict.fromkeys(range(3), ([6.0, 6.0], 3))
-    assert in_all(by_method, 3, f"file://{folder}/a", ranks=ranks) == expected
-    assert in_all(by_method, 3, f"tcp://127.0.0.1:{free_port()}", ranks=ranks) == expected
-    assert in_all(by_store, 3, f"{folder}/b", ranks=ranks) == expected
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
-    assert in_all(by_environment, 3, ranks=ranks) == expected
-    assert in_all(by_method, 1, f"file://{folder}/c", ranks=(0,)) == {0: ([1.0, 1.0], 1)}
+    function, *args = {
+        "file": (by_method, f"file://{folder}/a"),
+        "tcp": (by_method, f"tcp://127.0.0.1:{free_port()}"),
+        "store": (by_store, f"{folder}/a"),
+        "environment": (by_environment,),
+    }[way]
+    for n in (1, 3):  # one after the other in the same place
+        found = in_all(function, n, *args, ranks=range(n))
+        assert found == dict.fromkeys(range(n), ([n * (n + 1) / 2] * 2, n))
     assert emu.world().n_pes == 1
 
 
-def test_processes_with_an_address_or_a_store_are_pes(tmp_path) -> None:
-    emu.launch(run_ways, 1, args=(str(tmp_path),), preload=["torch"])
+@pytest.mark.parametrize("way", ["file", "tcp", "store", "environment"])
+def test_processes_with_an_address_or_a_store_are_pes(way, tmp_path) -> None:
+    emu.launch(run_way, 1, args=(str(tmp_path), way), preload=["torch"])
 
 
 def run_spawned(folder):
@@ -135,6 +140,40 @@ def test_it_does_not_matter_how_they_are_started(tmp_path, monkeypatch) -> None:
 
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([stand_ins.FOLDER, *filter(None, sys.path)]))
     emu.launch(run_spawned, 1, args=(str(tmp_path),), preload=["torch"])
+
+
+SCRIPT = """
+import os, torch, torch.distributed as dist
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+x = torch.ones(2, device="cuda")
+dist.all_reduce(x)
+assert x.tolist() == [2, 2] and torch.cuda.device_count() == 2
+if dist.get_rank() == 1:
+    raise ValueError("bad input")
+dist.barrier()
+"""
+
+
+@pytest.mark.slow
+def test_programs_that_subprocess_starts_are_pes(monkeypatch) -> None:
+    from emu.commands import stand_ins
+
+    monkeypatch.delenv("EMU_DEVICES", raising=False)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([stand_ins.FOLDER, *filter(None, sys.path)]))
+    several = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", SCRIPT],
+            env={**os.environ, **several, "RANK": rank, "LOCAL_RANK": rank},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in "01"
+    ]
+    errors = [each.communicate()[1] for each in started]
+    assert "has failed: ValueError: bad input" in errors[0]
+    assert "ValueError: bad input" in errors[1]
 
 
 def again_and_again(rank, path):

@@ -19,7 +19,7 @@ import emu
 from emu.comm.errors import CommError, DeadlockError, PEDiedError, PeerFailedError
 from emu.comm.process import meeting
 from emu.comm.process.keeper import started_at
-from emu.comm.process.meeting import Membership, find, host
+from emu.comm.process.meeting import Membership, WorldOverError, find, host
 from emu.comm.world.current import own
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="they find each other by /proc")
@@ -155,7 +155,7 @@ def run_late():
     segment.close()
     while started_at(keeper):  # nobody comes
         time.sleep(0.02)
-    with pytest.raises(CommError, match=r"its keeper, process \d+, is not to be found"):
+    with pytest.raises(WorldOverError, match=r"its keeper, process \d+, is not to be found"):
         find(address)
     wrong = json.dumps({**json.loads(address), "keeper": os.getpid(), "descriptor": 1})
     with pytest.raises(CommError, match="must be the memory of a World, but"):
