@@ -19,8 +19,8 @@ announce: Callable[[], None] | None = None
 command line."""
 
 
-def report_to(segment: Segment, pe: int) -> None:
-    """Make this process, PE ``pe``, note in its block when it compiles."""
+def report_to(segment: Segment, pe: int) -> Callable[[], None]:
+    """Make this process, PE ``pe``, note in its block when it compiles; return what ends that."""
     block, lock = segment.block(pe), threading.Lock()
 
     def note(begins: bool, kernel: str) -> None:
@@ -32,6 +32,7 @@ def report_to(segment: Segment, pe: int) -> None:
             check_stopped(segment)
 
     cache_files.listen(note)
+    return lambda: cache_files.ignore(note)
 
 
 def is_compiling(segment: Segment, pe: int) -> bool:

@@ -8,6 +8,7 @@ modes switched off, as handlers of the mode do; only :func:`device_of`, :func:`a
 from __future__ import annotations
 
 import functools
+import multiprocessing
 import sys
 from collections.abc import Iterable, Iterator
 
@@ -23,6 +24,7 @@ from emu.kernels.core import environment
 CPU = torch.device("cpu")
 TAG = "_emu_device"
 HELD_BYTES = "_emu_held"
+_MOST = 1024  # devices, as PEs
 
 _storage = torch.Tensor.untyped_storage
 _DEFAULT_OVERRIDE = vars(torch.Tensor)["__torch_function__"].__func__
@@ -197,14 +199,29 @@ def set_current_device(kind: str, index: int) -> None:
     current()[kind] = check_index(kind, index)
 
 
+def usable_devices() -> int:
+    """Return the number of devices of each type that may be used, at least :func:`device_count`.
+
+    It is the most that there can be in a process that a program has started, if nothing else says how many: it may
+    become a PE of a World whose size is not known yet. Programs choose a device by their rank first, and say how many
+    ranks there are when they make the group.
+    """
+    from emu.comm.world.current import own
+
+    is_started = multiprocessing.parent_process() is not None or environment.is_one_of_several()
+    if is_started and environment.device_count() is None and own() is None:
+        return max(device_count(), _MOST)
+    return device_count()
+
+
 def check_index(kind: str, index: int) -> int:
     """Return ``index``, checked.
 
     Raises:
         RuntimeError: There is no such device.
     """
-    count = device_count()
-    if not 0 <= index < count:
+    if not 0 <= index < usable_devices():
+        count = device_count()
         raise RuntimeError(
             f"invalid device ordinal: {kind} device must be in [0, {count}), but got {index} (their "
             "number is that of the environment's EMU_DEVICES, or of the PEs)"

@@ -15,7 +15,13 @@ from weakref import WeakValueDictionary
 import torch
 
 from emu.accelerator.annotations import Args, DeviceLike
-from emu.accelerator.device_tags import check_index, current_device, device_count, resolve
+from emu.accelerator.device_tags import (
+    check_index,
+    current_device,
+    device_count,
+    resolve,
+    usable_devices,
+)
 from emu.accelerator.patches import replace
 from emu.accelerator.state import TYPES
 
@@ -235,7 +241,8 @@ class DefaultGenerators(Sequence[DeviceGenerator]):
     def __getitem__(self, index: slice) -> tuple[DeviceGenerator, ...]: ...
 
     def __getitem__(self, index: int | slice) -> DeviceGenerator | tuple[DeviceGenerator, ...]:
-        numbers = range(len(self))[index]
+        is_one = isinstance(index, int) and index >= 0
+        numbers = range(usable_devices() if is_one else len(self))[index]
         if not isinstance(numbers, int):
             return tuple(self[number] for number in numbers)
         return self.of(numbers)

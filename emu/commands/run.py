@@ -218,7 +218,12 @@ class Program:
 
 
 def _run(program: Program, options: RunOptions, imports_torch: bool) -> None:
-    variables = torchrun_environment(options.n_pes, device_count(options.devices, options.n_pes))
+    devices = device_count(options.devices, options.n_pes)
+    variables = torchrun_environment(options.n_pes, devices)
+    if devices == 1 and options.devices is None and environment.device_count() is None:
+        del variables[
+            "EMU_DEVICES"
+        ]  # so that processes which the program starts have as many as they are
     variables |= _interpreting(options)
     variables |= _device_model(options)
     checks = _checks(options)

@@ -131,11 +131,12 @@ def _install(config: pytest.Config, settings: Settings) -> None:
     if settings.device_model is not None:
         environment.pass_on({"EMU_DEVICE_MODEL": settings.device_model})
     try:
-        devices = settings.devices or environment.device_count() or 1
+        devices = settings.devices or environment.device_count()
         environment.device_model()
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
-    environment.pass_on({"EMU_DEVICES": str(devices)})
+    if devices is not None:  # else processes that a test starts have as many as they are
+        environment.pass_on({"EMU_DEVICES": str(devices)})
     if settings.check is not None:
         from emu.triton import knobs  # it may have been imported, and asks the environment then
 

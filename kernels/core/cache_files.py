@@ -161,6 +161,11 @@ def listen(listener: Listener) -> None:
     _listeners.append(listener)
 
 
+def ignore(listener: Listener) -> None:
+    """Forget a function that was registered with :func:`listen`."""
+    _listeners.remove(listener)
+
+
 @contextlib.contextmanager
 def alone(digest: str, name: str, kernel: str) -> Iterator[None]:
     """Keep other processes from compiling the same; a lock that cannot be had costs time only.
@@ -174,7 +179,7 @@ def alone(digest: str, name: str, kernel: str) -> Iterator[None]:
         CacheFolderError: Others can write into the folder.
     """
     with contextlib.ExitStack() as stack:
-        for listener in _listeners:
+        for listener in tuple(_listeners):
             listener(True, kernel)
             stack.callback(listener, False, kernel)
         file = cache_folder.use(digest, lambda folder: (folder / name).open("ab"))

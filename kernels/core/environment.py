@@ -52,6 +52,12 @@ def device_count() -> int | None:
     return _count("EMU_DEVICES")
 
 
+def is_one_of_several() -> bool:
+    """Return whether ``WORLD_SIZE`` says that this process is one of several that will make a group."""
+    text = os.environ.get("WORLD_SIZE", "")
+    return text.isdecimal() and int(text) > 1
+
+
 def cuda_capability() -> tuple[int, int]:
     """Return the compute capability that emulated GPUs report.
 

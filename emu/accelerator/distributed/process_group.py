@@ -33,7 +33,6 @@ from emu.accelerator.distributed.works import (
 )
 from emu.accelerator.mode import active
 from emu.comm.errors import ArgumentError
-from emu.comm.world.current import world
 
 Tensors: TypeAlias = Sequence[Tensor]
 T = TypeVar("T")
@@ -577,25 +576,3 @@ def _operation(opts: _Reduction | None, *tensors: Tensor) -> str:
     if name == "avg" and any(t.dtype is torch.bool for t in tensors):
         raise TypeError("op must not be AVG for boolean tensors, but got AVG")
     return name
-
-
-_epoch = itertools.count(1)
-_current_epoch = 0
-
-
-def new_epoch() -> int:
-    """Begin another ``init_process_group``, and with it a new name space for groups."""
-    global _current_epoch
-    _current_epoch = next(_epoch)
-    return _current_epoch
-
-
-def world_group_of(name: str, ranks: Sequence[int]) -> Group:
-    """Return the World's group for the process group that torch calls ``name``.
-
-    Args:
-        name: Torch's name of the group.
-        ranks: Members; none for the group of all.
-    """
-    everyone = world()
-    return everyone.group(f"torch {_current_epoch}.{name}", ranks) if ranks else everyone

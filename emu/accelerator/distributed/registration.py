@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
@@ -33,13 +34,13 @@ from torch.cuda import nccl
 from torch.distributed import distributed_c10d
 
 from emu.accelerator.device_tags import accelerator_type
-from emu.accelerator.distributed import at_once, process_group, spawned, works
+from emu.accelerator.distributed import at_once, joining, spawned, works, world_groups
 from emu.accelerator.distributed.process_group import WorldProcessGroup
 from emu.accelerator.distributed.store import WorldStore
 from emu.accelerator.distributed.symmetric import operators
 from emu.accelerator.patches import record, replace
 from emu.comm.errors import ArgumentError, CommError
-from emu.comm.world.current import world
+from emu.comm.world.current import own
 
 if TYPE_CHECKING:  # it loads Numba, and a process that is no PE does not need it
     from emu.comm.world.world import World
@@ -49,6 +50,9 @@ DEVICES = {"nccl": ["cuda"], "hccl": ["npu"]}
 
 NCCL_VERSION = (2, 21, 5)
 """Release of NCCL whose rules apply: scripts may use whatever it has."""
+
+_TIMEOUT = timedelta(minutes=10)
+"""How long ranks wait for each other to make a group, as with NCCL."""
 
 _registered = False
 
@@ -61,7 +65,7 @@ class NcclOptions:
         self.global_ranks_in_group: list[int] = []
         self.group_name = ""
         self.use_pg_for_symm_mem_rendezvous = False
-        self._timeout = timedelta(minutes=10)
+        self._timeout = _TIMEOUT
 
 
 class NcclProcessGroup(WorldProcessGroup):
@@ -70,7 +74,7 @@ class NcclProcessGroup(WorldProcessGroup):
     Options = NcclOptions
 
     def __init__(self, store: Any, rank: int, size: int, options: NcclOptions) -> None:
-        group = process_group.world_group_of(options.group_name, options.global_ranks_in_group)
+        group = world_groups.world_group_of(options.group_name, options.global_ranks_in_group)
         super().__init__("nccl", DEVICES["nccl"], group)
 
 
@@ -87,8 +91,7 @@ def register() -> None:
     _register_plugin("hccl", DEVICES["hccl"])
     module: Any = distributed_c10d
     replace(module, "_NCCL_AVAILABLE", True, "torch asks whether it was built with NCCL")
-    timeout = timedelta(minutes=10)
-    replace(module, "default_pg_nccl_timeout", timeout, "a build for the CPU has none, and warns")
+    replace(module, "default_pg_nccl_timeout", _TIMEOUT, "a build for the CPU has none, and warns")
     replace(nccl, "version", lambda: NCCL_VERSION, "torch puts it into its logs")
     accelerator = _accelerator(torch._C._get_accelerator)
     replace(torch._C, "_get_accelerator", accelerator, "it raises once 'npu' has its name")
@@ -133,7 +136,7 @@ def _accelerator(original: Callable[..., torch.device]) -> Callable[..., torch.d
 
 def _register_plugin(name: str, devices: list[str]) -> None:
     def create(options: Any, _: Any) -> WorldProcessGroup:
-        group = process_group.world_group_of(options.group_id, options.global_ranks_in_group)
+        group = world_groups.world_group_of(options.group_id, options.global_ranks_in_group)
         return WorldProcessGroup(name, devices, group)
 
     dist.Backend.register_backend(name, create, extended_api=True, devices=devices)
@@ -159,18 +162,16 @@ def _init_process_group(
     original: Callable[..., None], backend: str, bound: inspect.BoundArguments
 ) -> None:
     """Initialise torch with one of our backends: rank and world size are those of the World."""
-    everyone = _world(backend)
     given = bound.arguments
+    everyone = _launched()
+    if everyone is not None:
+        _take_ranks(given, everyone)
     device = _device(given["device_id"], backend)
-    for name, value in (("rank", everyone.my_pe), ("world_size", everyone.n_pes)):
-        if given[name] not in (-1, value):
-            raise ArgumentError(
-                f"{name} must be {value}, as the launch of this PE has it, but got {given[name]}"
-            )
-        given[name] = value
     if dist.is_initialized():
         raise ValueError("trying to initialize the default process group twice!")
-    number = process_group.new_epoch()
+    if everyone is None:
+        everyone = _join(given, backend)
+    number = world_groups.new_epoch(everyone)
     if given["store"] is None:
         given["store"] = WorldStore(everyone, number)
     # Torch would bind the device through CUDA; it is set below, once the group is there.
@@ -227,15 +228,32 @@ def _device(device_id: Any, backend: str) -> torch.device | None:
     return device
 
 
-def _world(backend: str) -> World:
-    try:
-        found: World | None = world()
-    except CommError:
-        found = spawned.accept()
-    if found is None:
+def _launched() -> World | None:
+    """Return the World of a process that was started as a PE; None: it is none, or one by :mod:`.joining` only."""
+    found = own()
+    if found is not None and not joining.is_member(found):
+        return found
+    return spawned.accept()
+
+
+def _take_ranks(given: dict[str, Any], everyone: World) -> None:
+    """Take rank and world size of a launch."""
+    for name, value in (("rank", everyone.my_pe), ("world_size", everyone.n_pes)):
+        if given[name] not in (-1, value):
+            raise ArgumentError(
+                f"{name} must be {value}, as the launch of this PE has it, but got {given[name]}"
+            )
+        given[name] = value
+
+
+def _join(given: dict[str, Any], backend: str) -> World:
+    """Make this process a PE by a store or an address that it shares with others."""
+    says_nothing = given["store"] is None and given["init_method"] is None and given["rank"] == -1
+    if says_nothing and "RANK" not in os.environ:
         raise CommError(
-            f"init_process_group with backend {backend!r} must be called in a PE, but this process is "
-            "none: run the script with `emu run -n N script.py`, or start it with "
-            "torch.multiprocessing.spawn"
+            f"init_process_group with backend {backend!r} must be called in a PE, or with what lets processes find "
+            "each other (init_method, a store, or RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the environment), "
+            "but this process is none and has none of them: run the script with `emu run -n N script.py`, or start "
+            "it with torch.multiprocessing.spawn"
         )
-    return found
+    return joining.join(given, given["timeout"] or _TIMEOUT)

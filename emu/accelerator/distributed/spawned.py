@@ -33,11 +33,14 @@ class _Here:
 
     invitation: Invitation | None = None
     pe = -1
+    process = 0
 
 
 def accept() -> World | None:
     """Return the World that this process is invited to, of which it becomes a PE; None if it is not invited."""
-    return None if _Here.invitation is None else _Here.invitation.accept(_Here.pe)
+    if _Here.invitation is None or _Here.process != os.getpid():  # one that was forked is not
+        return None
+    return _Here.invitation.accept(_Here.pe)
 
 
 class _Entry:
@@ -52,7 +55,7 @@ class _Entry:
         os.environ.setdefault(_DEVICES, str(self.n_pes))
         emu.accelerator.install()  # where the program itself does it under `if __name__ == "__main__":`
         set_world(None)  # a forked process has that of the one that started it
-        _Here.invitation, _Here.pe = self.invitation, pe
+        _Here.invitation, _Here.pe, _Here.process = self.invitation, pe, os.getpid()
         self.function(pe, *args)
         self.invitation.leave(pe)
 

@@ -21,6 +21,7 @@ from emu.triton.codegen.values import (
     is_tensor,
     tensor,
     type_of,
+    undefined,
 )
 from emu.triton.language.threads import for_all, inherit, is_own
 from emu.triton.language.values import unflatten
@@ -38,8 +39,15 @@ def visit_if(state: State, node: ast.If) -> None:
         _visit_sides(state, node, value)
 
 
-def _visit_sides(state: State, node: ast.If, value: tensor) -> None:
-    """Append an IF on a scalar."""
+def _visit_sides(state: State, node: ast.If, value: tensor, *, keeps: bool = False) -> None:
+    """Append an IF on a scalar.
+
+    Args:
+        state: The compilation.
+        node: The branch.
+        value: Its condition.
+        keeps: Whether variables that one side assigns stay; where the other one was taken they are anything.
+    """
     condition = condition_of(state, node, value)
     scopes: list[dict[str, object]] = []
     regions: list[Region] = []
@@ -49,6 +57,10 @@ def _visit_sides(state: State, node: ast.If, value: tensor) -> None:
             visit_block(state, body)
         scopes.append(scope)
         regions.append(region)
+    if keeps:
+        for scope, other, region in zip(scopes, reversed(scopes), regions, strict=True):
+            with state.builder.into(region):
+                scope.update({n: undefined(type_of(v)) for n, v in other.items() if n not in scope})
     _merge(state, node, condition, regions, scopes)
 
 

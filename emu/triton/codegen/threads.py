@@ -152,9 +152,32 @@ def visit_branch(state: State, node: ast.If, condition: tensor, visit: Callable[
         state: The compilation.
         node: The branch.
         condition: Its condition.
-        visit: Visits the branch under a scalar condition.
+        visit: Visits the branch under a scalar condition; ``keeps``: variables of one side stay, as a later part of that
+            side needs them.
     """
-    for_each(state, assigned_names(node), lambda mine: visit(state, node, mine(condition)))
+    sides = _parts(state, node.body), _parts(state, node.orelse)
+    if max(map(len, sides)) < 2:
+        for_each(state, assigned_names(node), lambda mine: visit(state, node, mine(condition)))
+        return
+    before = frozenset(state.frame.scope)
+    # Up to a barrier all threads go that take the side, then on from there.
+    for side, is_other in zip(sides, (False, True), strict=True):
+        for part in side:
+            one = ast.If(node.test, [ast.Pass()], part) if is_other else ast.If(node.test, part, [])
+            ast.fix_missing_locations(ast.copy_location(one, node))
+
+            def emit(mine: Callable[[tensor], tensor], one: ast.If = one) -> None:
+                visit(state, one, mine(condition), keeps=True)
+
+            for_each(state, assigned_names(one), emit)
+    on_both = _assigned(node.body) & _assigned(node.orelse)
+    for name in assigned_names(node) - on_both - before:
+        state.frame.scope.pop(name, None)
+        state.frame.lost[name] = "code that only some threads run"
+
+
+def _assigned(statements: Sequence[ast.stmt]) -> frozenset[str]:
+    return frozenset[str]().union(*map(assigned_names, statements))
 
 
 def visit_loop(state: State, node: ast.For | ast.While) -> None:
@@ -178,7 +201,7 @@ def visit_with(state: State, node: ast.With) -> None:
         )
     names = _names(state, node.items[0].optional_vars)
     for part in _parts(state, node.body):
-        assigned = frozenset[str]().union(*map(assigned_names, part))
+        assigned = _assigned(part)
 
         def emit(mine: Callable[[tensor], tensor], part: Sequence[ast.stmt] = part) -> None:
             given = (thread_index(), normalize(threads_of_program()))

@@ -124,13 +124,12 @@ def sync_threads(_semantic: object = None) -> None:
     """Wait for the other threads of the program: what they did before is done.
 
     Raises:
-        NotImplementedError: Only some of the threads get here, or each in its own time, as in a branch on a thread's index
-            or in a loop inside of a region of threads.
+        NotImplementedError: It stands in a loop that threads run one after the other, or in a branch inside of such code.
     """
     if state().index is not None:
         raise NotImplementedError(
-            "a barrier of a program's threads must stand outside of branches and loops on a thread's index, and at the "
-            "top of a region of threads: where it stands, only one thread runs at a time"
+            "a barrier of a program's threads must stand at the top of a region of threads, or of a branch on a thread's "
+            "index: where it stands, only one thread runs at a time"
         )
 
 

@@ -69,6 +69,22 @@ def test_an_edit_of_a_source_or_another_version_gives_another_digest(tmp_path):
     assert cache_files.source_digest(tmp_path, ("one",), "1.0") != before
 
 
+def test_a_listener_that_is_ignored_is_told_nothing_more(monkeypatch):
+    calls, ignored = [], []
+
+    def forgotten(*call):
+        ignored.append(call)
+
+    monkeypatch.setattr(cache_files, "_listeners", [])
+    cache_files.listen(lambda *call: calls.append(call))
+    cache_files.listen(forgotten)
+    cache_files.ignore(forgotten)
+    with cache_files.alone(DIGEST, "lock", "kernel"):
+        pass
+    assert calls == [(True, "kernel"), (False, "kernel")]
+    assert not ignored
+
+
 def test_who_compiles_the_same_waits_and_listeners_are_told(monkeypatch):
     calls, order = [], []
     monkeypatch.setattr(cache_files, "_listeners", [])

@@ -197,6 +197,28 @@ def test_threads_wait_for_other_programs() -> None:
 
 
 @triton.jit
+def exchanges(data, out, n):
+    index = thread_index(0)
+    if index < n:
+        mine = index + 1
+        tl.store(data + index, mine)
+        sync_threads()
+        tl.store(out + index, tl.load(data + n - 1 - index) * mine)
+    else:
+        tl.store(out + index, -1)
+        sync_threads()
+        mine = 7
+    tl.store(out + 32 + index, mine)
+
+
+def test_threads_exchange_data_inside_of_a_branch() -> None:
+    data, out = np.zeros(32, np.int32), np.zeros(64, np.int32)
+    exchanges[(1,)](data, out, 20, num_warps=1)
+    assert out[:32].tolist() == [*[(20 - i) * (i + 1) for i in range(20)], *[-1] * 12]
+    assert out[32:].tolist() == [*range(1, 21), *[7] * 12]
+
+
+@triton.jit
 def leaves(out):
     if thread_index(0) == 0:
         return
@@ -205,7 +227,7 @@ def leaves(out):
 
 @triton.jit
 def bars(out):
-    if thread_index(0) == 0:
+    for i in range(thread_index(0)):
         sync_threads()
 
 
