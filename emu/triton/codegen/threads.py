@@ -156,7 +156,7 @@ def visit_branch(state: State, node: ast.If, condition: tensor, visit: Callable[
             side needs them.
     """
     sides = _parts(state, node.body), _parts(state, node.orelse)
-    if max(map(len, sides)) < 2:
+    if sides == tuple([list(body)] if body else [] for body in (node.body, node.orelse)):
         for_each(state, assigned_names(node), lambda mine: visit(state, node, mine(condition)))
         return
     before = frozenset(state.frame.scope)

@@ -209,6 +209,9 @@ def exchanges(data, out, n):
         sync_threads()
         mine = 7
     tl.store(out + 32 + index, mine)
+    if index == 0:
+        tl.store(data, 99)
+        sync_threads()
 
 
 def test_threads_exchange_data_inside_of_a_branch() -> None:
@@ -216,6 +219,7 @@ def test_threads_exchange_data_inside_of_a_branch() -> None:
     exchanges[(1,)](data, out, 20, num_warps=1)
     assert out[:32].tolist() == [*[(20 - i) * (i + 1) for i in range(20)], *[-1] * 12]
     assert out[32:].tolist() == [*range(1, 21), *[7] * 12]
+    assert data[0] == 99
 
 
 @triton.jit
