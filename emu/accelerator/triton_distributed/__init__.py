@@ -42,6 +42,7 @@ def install() -> None:
     after_import("triton_dist.jit", _compile_as_triton)
     for name in ("distributed_ops", "simt_ops"):
         while_imported(f"{_LANGUAGE}.{name}", _compiler_is_there)
+    after_import("triton_dist.kernels.nvidia.common_ops", _barriers)
     for name, change in _LANGUAGES.items():
         after_import(f"{_LANGUAGE}.{name}", change)
 
@@ -204,6 +205,13 @@ def _threads(module: ModuleType) -> None:
     for name, function in ours.items():
         if hasattr(module, name):
             replace(module, name, function, "a program has no threads of its own")
+
+
+def _barriers(module: ModuleType) -> None:
+    from emu.accelerator.triton_distributed.barriers import barrier_on_this_grid
+
+    reason = "a launch has no memory of its own"
+    replace(module, "barrier_on_this_grid", barrier_on_this_grid, reason)
 
 
 _OF_THREADS = ("ld", "st", "atomic_add", "atomic_cas", "red_release")
