@@ -20,6 +20,7 @@ from emu.accelerator import (
     batch_norm,
     compilers,
     cuda_dtypes,
+    cuda_python,
     custom_operators,
     device_tags,
     distributed,
@@ -97,6 +98,7 @@ def set_up() -> None:
     cuda_dtypes.install()
     dtensor.install()
     iris.install()
+    cuda_python.install()
     triton_distributed.install()
     nvshmem.install()
     wrappers.install(device_tags.resolve, device_tags.set_tag)

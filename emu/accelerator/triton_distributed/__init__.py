@@ -2,7 +2,7 @@
 
 Its language extends a compiler of its own; those modules get the functions of :mod:`emu.triton.language.distributed` and of
 :mod:`emu.triton.language.threads`. Its host layer reaches for CUDA's libraries: the module that imports them finds
-:mod:`.driver` and :mod:`.cuda_runtime` there, and ``nvshmem`` is :mod:`emu.accelerator.nvshmem`. All else is its own code.
+:mod:`emu.accelerator.cuda_python` there, and ``nvshmem`` is :mod:`emu.accelerator.nvshmem`. All else is its own code.
 
 Internal: names may change in any release.
 """
@@ -53,13 +53,13 @@ def install() -> None:
 @contextlib.contextmanager
 def _cuda_is_there() -> Iterator[None]:
     """Let a module find the tool that it takes for CUDA, and CUDA's Python bindings."""
-    from emu.accelerator.triton_distributed import cuda_runtime, device, driver
+    from emu.accelerator.cuda_python import core, driver, runtime
 
     modules = {name: ModuleType(name) for name in ("cuda", "cuda.core", "cuda.bindings")}
     for child in ("core", "bindings"):
         setattr(modules["cuda"], child, modules[f"cuda.{child}"])
-    vars(modules["cuda.core"])["Device"] = device.Device
-    vars(modules["cuda.bindings"]).update(driver=driver, runtime=cuda_runtime)
+    vars(modules["cuda.core"])["Device"] = core.Device
+    vars(modules["cuda.bindings"]).update(driver=driver, runtime=runtime)
     tools: Any = shutil
     find = tools.which
 

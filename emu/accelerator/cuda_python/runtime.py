@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from emu.accelerator.cuda_python.driver import here
 from emu.accelerator.errors import NotEmulatedError
 from emu.accelerator.nvshmem import streams
-from emu.accelerator.nvshmem.context import active
 from emu.accelerator.nvshmem.errors import check
 from emu.accelerator.nvshmem.operands import at_address
 from emu.kernels.core.messages import shown
@@ -122,7 +122,7 @@ def cudaMemcpyAsync(dst: Any, src: Any, count: Any, kind: Any, stream: Any) -> t
         NvshmemInvalid: An address or the number is none, or symmetric memory that is not allocated is named.
     """
     op = "cudaMemcpyAsync"
-    context = active(op)
+    context = here(op)
     size = check.integer(f"{op}: count", count, 0)
     target = at_address(context, op, "dst", dst, size)
     source = at_address(context, op, "src", src, size)

@@ -15,8 +15,8 @@ import torch
 
 from emu.accelerator.errors import NotEmulatedError
 from emu.accelerator.nvshmem import streams
-from emu.accelerator.nvshmem.context import Context, active
-from emu.accelerator.nvshmem.errors import NvshmemInvalid, check
+from emu.accelerator.nvshmem.context import Context, find_world, found
+from emu.accelerator.nvshmem.errors import NvshmemError, NvshmemInvalid, check
 from emu.accelerator.nvshmem.operands import place_of
 from emu.comm.ops import AtomicOp, Cmp
 from emu.kernels.core.messages import shown
@@ -143,8 +143,23 @@ def cuOccupancyMaxActiveBlocksPerMultiprocessor(
     return CUresult.CUDA_SUCCESS, 1
 
 
+def here(op: str) -> Context:
+    """Return the World of this process, and the current device, as operations take them.
+
+    Raises:
+        NvshmemError: This process is no PE of a World.
+    """
+    known = found()
+    if known is not None:
+        return known
+    world = find_world()
+    if world is None:
+        raise NvshmemError(f"{op} must be called on a PE: start the program by `emu run`")
+    return Context(world, torch.device("cuda", torch.cuda.current_device()), None)
+
+
 def _write(op: str, stream: Any, word: tuple[Any, Any], nbytes: int) -> tuple[CUresult]:
-    context = active(op)
+    context = here(op)
     address, number = _checked(op, word, nbytes)
     pe, offset = place_of(context, address)
 
@@ -161,7 +176,7 @@ def _write(op: str, stream: Any, word: tuple[Any, Any], nbytes: int) -> tuple[CU
 
 
 def _wait(op: str, stream: Any, word: tuple[Any, Any], flags: Any, nbytes: int) -> tuple[CUresult]:
-    context = active(op)
+    context = here(op)
     address, number = _checked(op, word, nbytes)
     comparison = _COMPARISONS.get(flags)
     if comparison is None:
