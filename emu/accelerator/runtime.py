@@ -305,7 +305,6 @@ _REFUSED = {
     "utilization": _NO_SENSORS,
     "temperature": _NO_SENSORS,
     "power_draw": _NO_SENSORS,
-    "clock_rate": _NO_SENSORS,
     "memory_usage": _NO_SENSORS,
     "device_memory_used": _NO_SENSORS,
     "list_gpu_processes": _NO_SENSORS,
@@ -409,6 +408,7 @@ def _facts(kind: str) -> Namespace:
     return {
         "get_device_name": get_device_name,
         "get_device_properties": get_device_properties,
+        "clock_rate": lambda device=None: get_device_properties(device).clock_rate // 1000,
         "get_device_capability": lambda device=None: capability() if index(device) >= 0 else None,
         "is_bf16_supported": lambda including_emulation=True: True,
         "is_tf32_supported": lambda: True,

@@ -15,6 +15,7 @@ import torch.distributed as dist
 from emu.accelerator.annotations import Tensor
 from emu.accelerator.arrays import Array
 from emu.accelerator.device_tags import device_of
+from emu.accelerator.distributed import short_forms
 from emu.accelerator.distributed.memory import (
     as_flat_array,
     as_reducible_array,
@@ -51,6 +52,7 @@ _CALLERS = ("torch.distributed.distributed_c10d",)
 _ProcessGroup: Any = dist.ProcessGroup  # its stubs have overloads that are not called for Python
 
 
+@short_forms.accepted
 class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
     """Collectives and messages of torch tensors between the PEs of a group.
 
@@ -172,6 +174,8 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
         and gradients in a backward pass; those calls are not checked.
         """
         caller = sys._getframe(2).f_globals.get("__name__")
+        if short_forms.is_ours(caller):
+            caller = sys._getframe(3).f_globals.get("__name__")
         if caller not in _CALLERS or not active():
             return
         if torch._C._current_graph_task_id() >= 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from emu.triton.language.constants import ConstexprLike, base_value, constexpr, unwrap
@@ -112,14 +112,22 @@ class condition(base_value):
 _HINTS = tuple(inspect.signature(range).parameters)[3:]
 
 
-def check_plain_range(arguments: Sequence[object], keywords: Iterable[str]) -> None:
+def check_plain_range(arguments: Sequence[object], keywords: Mapping[str, object]) -> None:
     """Refuse what Python's ``range`` cannot be given in a kernel; hints of :class:`range` have no effect there, as in Triton.
 
     Raises:
-        TypeError: There are more than 3 arguments, none, or a keyword that is no hint.
+        TypeError: There are more than 3 arguments, none, or a keyword that is no hint. Triton ignores ``step``, too; it is
+            refused unless it is 1.
     """
     if not 1 <= len(arguments) <= 3:
         raise TypeError(f"range takes 1 to 3 arguments, but got {len(arguments)}")
-    for name in keywords:
+    for name, value in keywords.items():
+        if name == "step":
+            step = unwrap(value)
+            if isinstance(step, int) and step == 1:
+                continue
+            raise TypeError(
+                f"range takes its step as the third argument, as Triton ignores the keyword, but got step={step!r}"
+            )
         if name not in _HINTS:
             raise TypeError(f"range takes the keywords {', '.join(_HINTS)}, but got {name}")
