@@ -45,7 +45,6 @@ from emu.accelerator import (
     storages,
     torch_streams,
     tracing,
-    triton_distributed,
     wrappers,
 )
 from emu.accelerator.annotations import Tensor
@@ -99,7 +98,6 @@ def set_up() -> None:
     dtensor.install()
     iris.install()
     cuda_python.install()
-    triton_distributed.install()
     nvshmem.install()
     wrappers.install(device_tags.resolve, device_tags.set_tag)
     _cover_backward()

@@ -27,6 +27,7 @@ from emu.triton.language.types import (
     get_int_dtype,
     int1,
     int32,
+    int64,
 )
 from emu.triton.language.values import Scalar, TensorLike, operation, tensor
 
@@ -444,6 +445,8 @@ def greater_equal(x: TensorLike, y: TensorLike) -> tensor:
 
 def _condition(x: TensorLike, what: str) -> tensor:
     condition = to_tensor(x)
+    if condition.dtype.is_ptr():  # as in Triton: whether it points to something
+        return not_equal(cast_to(condition, int64), 0)
     if condition.dtype != int1:
         raise TypeError(f"{what} must have conditions of int1, but got {condition}; compare it")
     return condition

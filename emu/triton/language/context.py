@@ -45,6 +45,21 @@ class Threads:
     own: set[ir.Value] = field(default_factory=set)
     index: ir.Value | None = None
 
+    def have(self, value: ir.Value) -> bool:
+        """Return whether a tile has an element for each thread: whether it was computed, element by element, from one that has."""
+        todo, seen = [value], {value}
+        while todo and self.own:
+            one = todo.pop()
+            if one in self.own:
+                return True
+            if one.shape != value.shape or one.owner is None:
+                continue
+            for operand in one.owner.operands:
+                if operand not in seen:
+                    seen.add(operand)
+                    todo.append(operand)
+        return False
+
 
 @dataclass(slots=True)
 class Context:

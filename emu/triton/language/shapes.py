@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from emu.tile import ir
 from emu.triton.language.constants import ConstexprLike, constexpr, unwrap, unwrap_sequence
-from emu.triton.language.context import builder
+from emu.triton.language.context import Threads, builder, current
 from emu.triton.language.conversion import cast_to, to_tensor
 from emu.triton.language.types import block_type, dtype, validate_block_shape
 from emu.triton.language.values import (
@@ -96,7 +96,15 @@ def broadcast_handle(handle: ir.Value, shape: Shape) -> ir.Value:
 
 
 def broadcast_tensors(*tensors: tensor) -> builtins.tuple[tensor, ...]:
-    """Broadcast tensors to their common shape."""
+    """Broadcast tensors to their common shape.
+
+    Raises:
+        TypeError: One is a tile, and another a value that each thread has of its own.
+        ValueError: They have no common shape.
+    """
+    threads = current().threads
+    if threads is not None and threads.own:
+        _check_no_mixture(tensors, threads)
     shapes = [t.extents for t in tensors]
     if all(s == shapes[0] for s in shapes):
         return tensors
@@ -105,6 +113,18 @@ def broadcast_tensors(*tensors: tensor) -> builtins.tuple[tensor, ...]:
         t if t.extents == shape else wrapped(broadcast_handle(t.handle, shape), t.dtype)
         for t in tensors
     )
+
+
+def _check_no_mixture(tensors: Sequence[tensor], threads: Threads) -> None:
+    """Refuse tiles beside values of threads: an element of a tile belongs to no certain thread."""
+    tiles = [t for t in tensors if t.type.is_block() and t.type.numel > 1]
+    own = [t for t in tiles if threads.have(t.handle)]
+    if own and len(own) < len(tiles):
+        other = next(t for t in tiles if not threads.have(t.handle))
+        raise TypeError(
+            f"a value that each thread has of its own, here {own[0]}, cannot be combined with a tile, {other}: elements of "
+            "tiles belong to no certain thread"
+        )
 
 
 def broadcast(input: TensorLike, other: TensorLike) -> tuple:

@@ -136,35 +136,13 @@ def sync_threads(_semantic: object = None) -> None:
 def is_own(value: object) -> bool:
     """Return whether a value has an element for each thread."""
     known = current().threads
-    return (
-        known is not None
-        and bool(known.own)
-        and isinstance(value, tensor)
-        and _is_own(value.handle, known.own)
-    )
-
-
-def _is_own(value: Value, own: set[Value]) -> bool:
-    """Return whether a tile was computed, element by element, from one that is a thread's own."""
-    shape = (count(),)
-    todo, seen = [value], {value}
-    while todo:
-        one = todo.pop()
-        if one in own:
-            return True
-        if one.shape != shape or one.owner is None:
-            continue
-        for operand in one.owner.operands:
-            if operand not in seen:
-                seen.add(operand)
-                todo.append(operand)
-    return False
+    return known is not None and isinstance(value, tensor) and known.have(value.handle)
 
 
 def inherit(made: Value, source: Value) -> None:
     """Let a value that a loop or branch makes of another be a thread's own where that one is."""
     known = current().threads
-    if known is not None and known.own and _is_own(source, known.own):
+    if known is not None and known.have(source):
         known.own.add(made)
 
 

@@ -88,16 +88,32 @@ def hinted(out, n, STEP: tl.constexpr):
 
 @jit
 def misspelt(out, n):
-    for i in range(0, n, step=2):
+    for i in range(0, n, stepp=2):
         tl.store(out, i)
+
+
+@jit
+def steps_by_keyword(out, n, STEP: tl.constexpr):
+    k = 0
+    for i in range(2, n, step=STEP):
+        k += i
+    tl.store(out, k)
 
 
 def test_hints_of_a_plain_range_have_no_effect_and_other_keywords_are_refused(launch):
     out = ints(0)
     launch(hinted, out, 6, STEP=2)
     assert out[0] == 1 + 3 + 5
-    with pytest.raises(CompilationError, match="keywords num_stages, .*, but got step"):
+    with pytest.raises(CompilationError, match="keywords num_stages, .*, but got stepp"):
         launch(misspelt, out, 6)
+
+
+def test_a_step_by_keyword_is_taken_where_it_is_what_triton_takes_it_for(launch):
+    out = ints(0)
+    launch(steps_by_keyword, out, 6, STEP=1)
+    assert out[0] == 14
+    with pytest.raises(CompilationError, match="Triton ignores the keyword, but got step=2"):
+        launch(steps_by_keyword, out, 6, STEP=2)
 
 
 def test_interpreted_loops_take_the_same_hints():

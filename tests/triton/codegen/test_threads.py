@@ -290,6 +290,11 @@ def wrong_axis(out):
 
 
 @triton.jit
+def mixes(out):
+    tl.store(out + thread_index(0), tl.arange(0, 128))
+
+
+@triton.jit
 def only_in_branch(out):
     with simt_exec_region() as (index, size):
         tl.store(out, index)
@@ -307,6 +312,7 @@ REFUSED = [
     (outside, r"must stand in a `with`"),
     (other_with, "no context managers"),
     (wrong_axis, "axis must be 0, 1 or 2, but got 3"),
+    (mixes, r"here pointer<int32>\[128\], cannot be combined with a tile, int32\[128\]"),
     (only_in_branch, "index is not defined: it is assigned only inside a region of threads"),
 ]
 

@@ -1,6 +1,6 @@
 """The language of Triton-distributed: signals between PEs and between programs, and what single threads do.
 
-Its libraries import these names from modules of their own; :mod:`emu.accelerator.triton_distributed` puts these functions
+Its libraries import these names from modules of their own; :mod:`emu.triton_distributed` puts these functions
 there. ``_semantic`` is what functions written for Triton hand on; it has no part in this.
 """
 

@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
-import torch
-
+import emu
 from emu.accelerator.import_hooks import after_import, while_imported
-from emu.accelerator.patches import replace
+from emu.accelerator.patches import Ledger
+
+_ledger = Ledger()  # for good, as is the name of triton: its modules are changed once
 
 _UTILS = "triton_dist.utils"
 _LANGUAGE = "triton_dist.language"
@@ -35,16 +36,16 @@ _GB_PER_S = 400
 
 def install() -> None:
     """Change the modules of Triton-distributed when they are imported."""
-    while_imported(_UTILS, _cuda_is_there)
-    after_import(_UTILS, _say_cuda)
-    after_import("triton_dist.nv_utils", _describe_devices)
-    while_imported("triton_dist.tools.compile_aot", _linker_is_there)
-    after_import("triton_dist.jit", _compile_as_triton)
+    while_imported(_UTILS, _cuda_is_there, _ledger)
+    after_import(_UTILS, _say_cuda, _ledger)
+    after_import("triton_dist.nv_utils", _describe_devices, _ledger)
+    while_imported("triton_dist.tools.compile_aot", _linker_is_there, _ledger)
+    after_import("triton_dist.jit", _compile_as_triton, _ledger)
     for name in ("distributed_ops", "simt_ops"):
-        while_imported(f"{_LANGUAGE}.{name}", _compiler_is_there)
-    after_import("triton_dist.kernels.nvidia.common_ops", _barriers)
+        while_imported(f"{_LANGUAGE}.{name}", _compiler_is_there, _ledger)
+    after_import("triton_dist.kernels.nvidia.common_ops", _barriers, _ledger)
     for name, change in _LANGUAGES.items():
-        after_import(f"{_LANGUAGE}.{name}", change)
+        after_import(f"{_LANGUAGE}.{name}", change, _ledger)
 
 
 # ---- the host's side
@@ -118,9 +119,12 @@ def _say_cuda(module: ModuleType) -> None:
     reason = "they look for a vendor's tool"
     for vendor in ("cuda", "hip", "maca", "ascend"):
         is_ours = vendor == "cuda"
-        replace(module, f"is_{vendor}", lambda is_ours=is_ours: is_ours, reason)
-    replace(module, "get_nvshmem_version", lambda: "emu", "the library has no header here")
-    replace(module, "get_nvshmem_hash", lambda: "emu", "the library has no file here")
+        _ledger.replace(module, f"is_{vendor}", lambda is_ours=is_ours: is_ours, reason)
+    _ledger.replace(module, "get_nvshmem_version", lambda: "emu", "the library has no header here")
+    _ledger.replace(
+        module, "triton_dist_key", lambda: f"emu {emu.__version__}", "the compiler has no file here"
+    )
+    _ledger.replace(module, "get_nvshmem_hash", lambda: "emu", "the library has no file here")
 
 
 def _describe_devices(module: ModuleType) -> None:
@@ -135,23 +139,27 @@ def _describe_devices(module: ModuleType) -> None:
         "get_pcie_link_max_speed_gbps": lambda gpu_index: _GB_PER_S,
         "get_intranode_max_speed_gbps": lambda gpu_index=0, with_scale=False: _GB_PER_S,
         "has_fullmesh_nvlink": lambda: True,
-        "get_physical_device_count": torch.cuda.device_count,
+        "get_physical_device_count": lambda: _torch().cuda.device_count(),
         "is_gpu_max_performance_mode": lambda device_id: True,
     }
     for name, function in said.items():
         if hasattr(module, name):
-            replace(module, name, function, reason)
+            _ledger.replace(module, name, function, reason)
 
 
 def _index(device_id: int | None) -> int:
-    return torch.cuda.current_device() if device_id is None else device_id
+    return int(_torch().cuda.current_device()) if device_id is None else device_id
+
+
+def _torch() -> Any:
+    return sys.modules["torch"]
 
 
 def _compile_as_triton(module: ModuleType) -> None:
     """Let kernels be Triton's own: no library is linked to them."""
     triton: Any = sys.modules["triton"]
-    replace(module, "jit", _without_version(triton.jit), "no library is linked to kernels")
-    replace(module, "get_shmem_extern_lib", dict, "no library is linked to kernels")
+    _ledger.replace(module, "jit", _without_version(triton.jit), "no library is linked to kernels")
+    _ledger.replace(module, "get_shmem_extern_lib", dict, "no library is linked to kernels")
 
 
 def _without_version(compiled: Callable[..., Any]) -> Callable[..., Any]:
@@ -168,21 +176,23 @@ def _signals(module: ModuleType) -> None:
     from emu.triton.language import distributed
 
     for name in ("wait", "consume_token", "rank", "num_ranks", "symm_at", "notify"):
-        replace(module, name, getattr(distributed, name), "the compiler's operations are not ours")
+        _ledger.replace(
+            module, name, getattr(distributed, name), "the compiler's operations are not ours"
+        )
 
 
 def _calls(module: ModuleType) -> None:
     from emu.triton.language import distributed, external
 
     reason = "functions of libraries are called by symbol"
-    replace(module, "extern_call", distributed.extern_call, reason)
-    replace(module, "extern_elementwise", external.extern_elementwise, reason)
+    _ledger.replace(module, "extern_call", distributed.extern_call, reason)
+    _ledger.replace(module, "extern_elementwise", external.extern_elementwise, reason)
 
 
 def _regions(module: ModuleType) -> None:
     from emu.triton.language.threads import simt_exec_region
 
-    replace(module, "simt_exec_region", simt_exec_region, "threads run one after the other")
+    _ledger.replace(module, "simt_exec_region", simt_exec_region, "threads run one after the other")
 
 
 def _threads(module: ModuleType) -> None:
@@ -204,14 +214,14 @@ def _threads(module: ModuleType) -> None:
     }
     for name, function in ours.items():
         if hasattr(module, name):
-            replace(module, name, function, "a program has no threads of its own")
+            _ledger.replace(module, name, function, "a program has no threads of its own")
 
 
 def _barriers(module: ModuleType) -> None:
-    from emu.accelerator.triton_distributed.barriers import barrier_on_this_grid
+    from emu.triton_distributed.barriers import barrier_on_this_grid
 
     reason = "a launch has no memory of its own"
-    replace(module, "barrier_on_this_grid", barrier_on_this_grid, reason)
+    _ledger.replace(module, "barrier_on_this_grid", barrier_on_this_grid, reason)
 
 
 _OF_THREADS = ("ld", "st", "atomic_add", "atomic_cas", "red_release")
