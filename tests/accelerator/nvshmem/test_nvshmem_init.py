@@ -162,7 +162,19 @@ def run_teams() -> None:
     nv.team_destroy(same)
     if me:
         refused(lambda: nv.barrier(team), nv.NvshmemInvalid, f"number of a team .*, but got {team}")
+    row, column = nv.team_split_2d(teams.TEAM_WORLD, 2)
+    assert nv.team_my_pe(row) == me % 2
+    assert nv.team_n_pes(row) == min(2, n - me // 2 * 2)
+    assert nv.team_my_pe(column) == me // 2
+    assert nv.team_n_pes(column) == len(range(me % 2, n, 2))
+    assert nv.team_translate_pe(column, 0, teams.TEAM_WORLD) == me % 2
+    x.fill_(me)
+    nv.reduce(row, total, x, "sum")
+    assert total.tolist() == [sum(range(me // 2 * 2, min(n, me // 2 * 2 + 2)))] * 2
+    nv.barrier(column)
     for call, text in (
+        (lambda: nv.team_split_2d(0, 0), "xrange must be at least 1"),
+        (lambda: nv.team_split_2d(77, 1), "parent_team must be one of Teams"),
         (lambda: nv.team_my_pe(99), "team_my_pe: team must be one of Teams or the number"),
         (lambda: nv.team_my_pe("a"), "team must be an integer"),
         (lambda: nv.barrier(-1), "team must be one of Teams"),

@@ -36,6 +36,7 @@ from emu.accelerator.nvshmem.core.direct import (
     team_get_config,
     team_my_pe,
     team_n_pes,
+    team_split_2d,
     team_split_strided,
     team_translate_pe,
 )
@@ -162,6 +163,7 @@ __all__ = [
     "team_get_config",
     "team_my_pe",
     "team_n_pes",
+    "team_split_2d",
     "team_split_strided",
     "team_translate_pe",
     "tensor",

@@ -19,6 +19,7 @@ __all__ = [
     "team_get_config",
     "team_my_pe",
     "team_n_pes",
+    "team_split_2d",
     "team_split_strided",
     "team_translate_pe",
 ]
@@ -126,6 +127,40 @@ def team_split_strided(
             f"{shown(stride)} and {count}"
         )
     return active(op).split(parent, [first + each * step for each in range(count)])
+
+
+def team_split_2d(
+    parent_team: Teams | int,
+    xrange: int,
+    xaxis_config: TeamConfig | None = None,
+    xaxis_mask: int = 0,
+    yaxis_config: TeamConfig | None = None,
+    yaxis_mask: int = 0,
+) -> tuple[int, int]:
+    """Divide a team into rows, and into columns; every member calls it, with the same arguments.
+
+    Args:
+        parent_team: The team.
+        xrange: Members of a row, who follow each other in the team; the last row may have fewer.
+        xaxis_config: No effect.
+        xaxis_mask: No effect.
+        yaxis_config: No effect.
+        yaxis_mask: No effect.
+
+    Returns:
+        The numbers of this PE's row and of its column.
+
+    Raises:
+        NvshmemInvalid: An argument breaks a rule.
+    """
+    op = "nvshmem.core.team_split_2d"
+    here = active(op)
+    parent = here.group(op, parent_team, "parent_team")
+    width = check.integer(f"{op}: xrange", xrange, 1)
+    row = parent.my_pe - parent.my_pe % width
+    members = range(parent.n_pes)
+    x = here.split(parent, [*members[row : row + width]])
+    return x, here.split(parent, [*members[parent.my_pe % width :: width]])
 
 
 def team_get_config(team: Teams | int) -> TeamConfig:
