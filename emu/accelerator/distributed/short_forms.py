@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=type)
 
-_c10d: Any = torch._C._distributed_c10d
+_c10d: Any = sys.modules["torch._C._distributed_c10d"]
 _SUM = dist.ReduceOp.SUM
 
 
