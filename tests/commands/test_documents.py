@@ -64,7 +64,7 @@ def how_to_run(page, program):
 
 @pytest.mark.parametrize(("page", "program"), programs())
 def test_the_program_runs_alone_and_prints_what_it_says(page, program, tmp_path, command):
-    for needed in ("torch", "jax", "iris"):
+    for needed in ("torch", "jax", "iris", "triton_dist"):
         if re.search(rf"^import {needed}\b", program, re.MULTILINE):
             pytest.importorskip(needed)
     words = how_to_run(page, program)

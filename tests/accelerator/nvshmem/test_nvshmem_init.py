@@ -262,10 +262,16 @@ def test_the_names_are_ours_even_beside_the_real_package(
     assert done.stdout.splitlines() == ["1 cuda:0 0.2.0+emu", *gone]
 
 
-def test_more_ranks_than_one_need_a_launch() -> None:
+def run_without_launch() -> None:
     emu.accelerator.install()
     from emu.accelerator.nvshmem import core as nv
+    from emu.comm.world.current import set_world
 
+    set_world(None)
     uid = nv.get_unique_id()
     with pytest.raises(nv.NvshmemError, match="nranks is 2, but this process is no PE"):
         nv.init(uid=uid, rank=0, nranks=2, initializer_method="uid")
+
+
+def test_more_ranks_than_one_need_a_launch() -> None:
+    emu.launch(run_without_launch, 1)

@@ -2,6 +2,8 @@
 
 Its libraries import these names from modules of their own; :mod:`emu.triton_distributed` puts these functions
 there. ``_semantic`` is what functions written for Triton hand on; it has no part in this.
+
+Internal: names may change in any release.
 """
 
 from emu.triton.language.distributed.calls import extern_call
