@@ -158,15 +158,8 @@ def _torch() -> Any:
 def _compile_as_triton(module: ModuleType) -> None:
     """Let kernels be Triton's own: no library is linked to them."""
     triton: Any = sys.modules["triton"]
-    _ledger.replace(module, "jit", _without_version(triton.jit), "no library is linked to kernels")
+    _ledger.replace(module, "jit", triton.jit, "no library is linked to kernels")
     _ledger.replace(module, "get_shmem_extern_lib", dict, "no library is linked to kernels")
-
-
-def _without_version(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    def jit(fn: Any = None, **options: Any) -> Any:
-        return compiled(fn, **options) if fn is not None else compiled(**options)
-
-    return jit
 
 
 # ---- the kernels' side
