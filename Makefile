@@ -4,6 +4,8 @@ VENV   ?= .venv
 TESTS  ?= tests
 MARK   ?= not slow
 PART   ?= 1/1
+# Of the tests that make examples: one commit makes the same ones everywhere, the next one others.
+SEED   ?= $(or $(shell git rev-parse --short=8 HEAD 2>/dev/null),0)
 BENCH  ?= .
 
 BIN := $(VENV)/bin
@@ -17,7 +19,7 @@ UNUSED := /(tests|testing/_internal|pandas|matplotlib|fontTools|PIL|pip|setuptoo
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  variables: PYTHON=$(PYTHON) VENV=$(VENV) TESTS=$(TESTS) MARK=$(MARK) PART=$(PART) BENCH=$(BENCH)"
+	@echo "  variables: PYTHON=$(PYTHON) VENV=$(VENV) TESTS=$(TESTS) MARK=$(MARK) PART=$(PART) SEED=$(SEED) BENCH=$(BENCH)"
 
 # Stamps: an install is repeated only when pyproject.toml is newer than the last one.
 $(VENV)/.created:
@@ -48,7 +50,7 @@ demo: $(VENV)/.installed ## install emu and run a checked program of each system
 
 test: $(VENV)/.installed-test ## install what the tests need and run them, but for the thorough ones
 	@$(BIN)/python -W ignore -m compileall -qq -j 0 emu kernels comm tests || true  # else each of 1000s of processes would
-	$(BIN)/pytest -n auto --maxprocesses 6 --dist worksteal -m "$(MARK)" --part $(PART) $(TESTS)
+	$(BIN)/pytest -n auto --maxprocesses 6 --dist worksteal -m "$(MARK)" --part $(PART) --hypothesis-seed $(SEED) $(TESTS)
 
 test-all: MARK = slow or not slow
 test-all: test ## run every test
@@ -58,8 +60,8 @@ SWEEP ?= tests/comm tests/pypto tests/mc2 tests/triton tests/commands/test_docum
 
 check-sweep: $(VENV)/.installed-test ## run the examples and the tests of four rooms under all checks; an alarm that is not known is an error
 	@$(BIN)/python -W ignore -m compileall -qq -j 0 emu kernels comm tests || true
-	PYTHONPATH=tests/support $(BIN)/pytest -p check_sweep -n auto --maxprocesses 6 --dist worksteal --timeout 240 -o faulthandler_timeout=200 \
-		-m "$(MARK)" --part $(PART) $(SWEEP)
+	PYTHONPATH=tests/support $(BIN)/pytest -p check_sweep -n auto --maxprocesses 6 --dist worksteal --timeout 240 \
+		-m "$(MARK)" --part $(PART) --hypothesis-seed $(SEED) $(SWEEP)
 
 # What must work with each allowed release of what emu needs. The extras' tests are left out where these are not installed.
 MATRIX_TESTS := tests/kernels tests/comm tests/tile tests/triton/codegen tests/triton/language tests/pypto

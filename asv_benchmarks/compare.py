@@ -26,9 +26,18 @@ SCALE = {"us": 1e6, "ms": 1e3, "s": 1.0}
 
 MODULES = (
     *("put", "waiting", "link", "startup", "collectives", "store", "tiles", "cast", "quant"),
-    *("torch_npu", "triton", "triton_library", "triton_checked", "matmul", "kernel_start", "cuda"),
+    *(
+        "torch_npu",
+        "triton",
+        "triton_library",
+        "triton_checked",
+        "triton_counted",
+        "matmul",
+        "kernel_start",
+        "cuda",
+    ),
     *("mc2", "moe", "sdy", "sdy_execution", "triton_attention", "inductor"),
-    *("pypto_native", "pypto_programs", "shmem"),
+    *("pypto_native", "pypto_programs", "shmem", "trace", "trace_views", "hosts"),
 )
 """Modules of ``rows``, in the order in which their rows are measured."""
 

@@ -40,6 +40,10 @@ class PlatformError(CommError):
     """This operating system cannot run PEs."""
 
 
+class HostsError(CommError):
+    """A World over several hosts cannot be started, or does not have what was asked of it."""
+
+
 class StoppedError(CommError):
     """This PE was stopped because of something that happened elsewhere."""
 
@@ -116,6 +120,7 @@ __all__ = [
     "CommError",
     "DeadlockError",
     "ForkServerError",
+    "HostsError",
     "IndexRangeError",
     "PEDiedError",
     "PEExitError",

@@ -35,7 +35,7 @@ H_TABLE_GOOD, H_TABLE_TOP, H_FREE_ENTRY, H_GAPS, H_RESERVED = (
 MAGIC = 0x454D5531  # "EMU1"
 
 # --- PE block: int64 words. Line 0 belongs to whoever rings, line 1 to the PE, lines 2 and 3 are constant,
-# line 4 has what the PE did last, line 5 its answers to the launcher's queries.
+# line 4 has what the PE did last, line 5 its answers to the launcher's queries, line 6 is constant again.
 BLOCK_BYTES = 512
 # Word 0 is the doorbell: an int32 event counter that sleepers wait on, and behind it their int32 number.
 B_STATE, B_WAITING, B_WAITS, B_POLLS, B_TEXT_LENGTH, B_PID = 8, 9, 10, 11, 12, 13
@@ -50,6 +50,7 @@ B_CALLS, B_CALL_PE, B_CALL_OFFSET, B_CALL_KIND, B_CALL_SEEN = 33, 34, 35, 36, 37
 that was read."""
 B_READING = 38  # 1 while the PE reads standard input
 B_ANSWERS, B_SAME, B_PLACE_LENGTH = 40, 41, 42
+B_RECORDER = 48  # address of what records the PE's kernels; constant
 
 # --- PE states
 NOT_STARTED, RUNNING, FINISHED, DEAD, LEAVING = 0, 1, 2, 3, 4
@@ -122,7 +123,8 @@ class Layout:
 
     With ``zones`` there are red zones around arrays, for which the heaps have more room. Listeners of the PEs'
     operations share ``listener_bytes`` at the end of the file, outside of what every process maps, and behind them
-    lie the ``schedule_bytes`` of PEs that take turns.
+    lie the ``schedule_bytes`` of PEs that take turns, the ``trace_bytes`` of PEs whose events are recorded, and the
+    ``port_bytes`` through which PEs reach other hosts.
 
     They are computed once: views of memory are made at every call of a program.
     """
@@ -132,6 +134,8 @@ class Layout:
     zones: bool = False
     listener_bytes: int = 0
     schedule_bytes: int = 0
+    trace_bytes: int = 0
+    port_bytes: int = 0
 
     @cached_property
     def abort_text(self) -> int:
@@ -255,9 +259,19 @@ class Layout:
         return self.listeners + round_up(self.listener_bytes, PAGE)
 
     @property
+    def trace(self) -> int:
+        """Offset in the file of the PEs' events."""
+        return self.schedule + round_up(self.schedule_bytes, PAGE)
+
+    @property
+    def ports(self) -> int:
+        """Offset in the file of the ports of PEs whose World spans hosts."""
+        return self.trace + round_up(self.trace_bytes, PAGE)
+
+    @property
     def file_bytes(self) -> int:
         """Size of the segment's file."""
-        return self.schedule + round_up(self.schedule_bytes, PAGE)
+        return self.ports + round_up(self.port_bytes, PAGE)
 
 
 def zone_behind(nbytes: int) -> int:

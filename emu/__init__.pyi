@@ -1,3 +1,4 @@
+from . import trace as trace
 from .check.reports import CheckError as CheckError
 from .comm.check_options import Checks as Checks
 from .comm.errors import CommError as CommError
@@ -9,8 +10,8 @@ from .comm.fault_options import Faults as Faults
 from .comm.link_model import Link as Link
 from .comm.ops import AtomicOp as AtomicOp
 from .comm.ops import Cmp as Cmp
-from .comm.process.launch import launch as launch
 from .comm.process.launch_options import LaunchOptions as LaunchOptions
+from .comm.process.launching import launch as launch
 from .comm.schedule_options import Schedule as Schedule
 from .comm.schedule_options import Switch as Switch
 from .comm.world.array import SymmetricArray as SymmetricArray

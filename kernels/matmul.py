@@ -15,9 +15,9 @@ strides, transposes, stacks of matrices and the number of threads don't change a
 fused multiply-add rounds each product by itself.) NaN and infinity go through as IEEE 754 says.
 
 ``precision="native"`` gives that up for speed: bf16 is multiplied by the instruction that the CPU has for it
-(``vdpbf16ps`` of AVX512-BF16, ``bfdot`` of Arm), which adds the products of two neighbours along k to a sum
-of fp32 with a rounding of its own, and takes and leaves subnormals as zero. The bits then depend on the CPU,
-though still not on threads or strides. Where there is no such instruction, and for other dtypes, it is the
+(``tdpbf16ps`` of AMX, ``vdpbf16ps`` of AVX512-BF16, ``bfdot`` of Arm), which adds the products of several neighbours
+along k to a sum of fp32 with roundings of its own, and takes and leaves subnormals as zero. The bits then depend on
+the CPU, though still not on threads or strides. Where there is no such instruction, and for other dtypes, it is the
 exact product.
 """
 
@@ -58,7 +58,7 @@ from emu.kernels.gemm.blocks import (
     scratch_bytes,
 )
 from emu.kernels.gemm.finish import finish
-from emu.kernels.gemm.microkernel import COLUMNS_32, COLUMNS_64, ROWS
+from emu.kernels.gemm.microkernel import BF16_AMX, COLUMNS_32, COLUMNS_64, ROWS
 from emu.kernels.gemm.operands import (
     Matrix,
     Output,
@@ -100,8 +100,7 @@ class Packed:
     """
 
     def __init__(self, array: Array, reuse: Packed | None = None, precision: str = "exact") -> None:
-        kind, sums, _ = plan_of(array, array)
-        kind = kind_for(kind, precision)
+        kind = kind_for(plan_of(array, array)[0], precision)
         self.array = array
         self.precision = precision
         self.panels = self.initial = 0
@@ -110,7 +109,7 @@ class Packed:
         if not (0 < k <= MAX_K and n):
             self.array = array.copy()
             return
-        panels, starts = packed_bytes(n, k, sums.itemsize)
+        panels, starts = packed_bytes(n, k, kind)
         panels += 4 * BLOCK_STEPS
         needed = panels + starts + 128
         if reuse is not None:
@@ -206,19 +205,20 @@ def matmul(
     Raises:
         ArgumentError: Wrong dtype, shape or value; nothing has been changed.
     """
-    places, packed = (0, 0), isinstance(b, Packed)
+    places = (0, 0)
+    packed = b if isinstance(b, Packed) else None  # kept: the panels live as long as it
     if isinstance(b, Packed):
         if type(precision) is str and precision != b.precision:
             raise ArgumentError(
                 f"precision must be that of the packed b, {b.precision!r}, but got {precision!r}"
             )
         places, b = (b.panels, b.initial), b.array
-    kind, sums, allowed = plan_of(a, b)
-    kind = kind_for(kind, precision)
-    alpha, beta = factors(kind, alpha, beta)
+    given, sums, allowed = plan_of(a, b)
+    kind = kind_for(given, precision)
+    alpha, beta = factors(given, alpha, beta)
     deterministic = check.flag("deterministic", deterministic)
     left = a.swapaxes(-1, -2) if check.flag("transpose_a", transpose_a) else a
-    right = b.swapaxes(-1, -2) if check.flag("transpose_b", transpose_b) and not packed else b
+    right = b.swapaxes(-1, -2) if check.flag("transpose_b", transpose_b) and packed is None else b
     result = result_array(left, right, out, dtype, allowed, a, b)
     offset = check_bias(bias, result.shape[-1], sums)
     if beta != 0 and out is None:
@@ -284,7 +284,8 @@ class _Work:
             self._share_k(a, b, c, min(threads, k // _SPLIT_K))
             return
         longest = MAX_K
-        if direct and m >= _MANY_ROWS and not self.packed[0] and self.sums.kind == "f":
+        many = direct and m >= _MANY_ROWS and not self.packed[0]
+        if many and self.sums.kind == "f" and self.kind != BF16_AMX:
             longest = _LONGEST
         if 0 < k <= longest:
             self._multiply(a, b, c, direct, False, threads)
@@ -312,7 +313,7 @@ class _Work:
     ) -> None:
         m, k = a.shape
         n = b.shape[1]
-        rows, columns, each, wide = _geometry(m, n, k, self.sums.itemsize, threads)
+        rows, columns, each, wide = _geometry(m, n, k, self.kind, threads)
         scratch = _scratch(each * rows * columns)
         bias = self.bias
         output = (_KINDS[c.dtype], int(direct), int(accumulate), 0 if bias is None else id(bias))
@@ -341,21 +342,21 @@ class _Work:
     def _share_k(self, a: Array, b: Array, c: Array, parts: int) -> None:
         """Let each thread sum a stretch of k, then add the sums up in order."""
         (m, k), n = a.shape, b.shape[1]
-        size = self.sums.itemsize
+        kind = self.kind
         totals = np.empty((parts, m, n), self.sums)
         stretch = -(-k // parts)
         for start in range(0, stretch, MAX_K):
             depth = min(MAX_K, stretch - start)
-            each = -(-scratch_bytes(n, depth, size) // 64) * 64
+            each = -(-scratch_bytes(n, depth, kind) // 64) * 64
             scratch = _scratch(each * parts)
             with pool.one_at_a_time:
                 _entry(_stretches)(
-                    self.kind,
+                    kind,
                     Size(m, n, k),
                     Matrix(id(a), *a.strides),
                     Matrix(id(b), *b.strides),
                     id(totals),
-                    (_KINDS[self.sums], int(start > 0), block_columns(n, depth, size), id(scratch)),
+                    (_KINDS[self.sums], int(start > 0), block_columns(n, depth, kind), id(scratch)),
                     _Stretches(parts, stretch, start, depth, each),
                 )
         for part in range(1, parts):
@@ -364,12 +365,12 @@ class _Work:
 
 
 @functools.lru_cache(maxsize=1024)
-def _geometry(m: int, n: int, k: int, size: int, threads: int) -> tuple[int, int, int, int]:
+def _geometry(m: int, n: int, k: int, kind: int, threads: int) -> tuple[int, int, int, int]:
     """Return parts of the rows and of the columns, bytes of scratch for each, columns of a block."""
-    unit = COLUMNS_64 if size == 8 else COLUMNS_32
+    unit = COLUMNS_64 if kind == F64 else COLUMNS_32
     rows, columns = _grid(m, n, threads, unit)
     part = min(n, -(-n // columns) + unit)
-    return rows, columns, -(-scratch_bytes(part, k, size) // 64) * 64, block_columns(part, k, size)
+    return rows, columns, -(-scratch_bytes(part, k, kind) // 64) * 64, block_columns(part, k, kind)
 
 
 def _grid(m: int, n: int, threads: int, columns: int) -> tuple[int, int]:

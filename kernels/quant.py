@@ -20,6 +20,7 @@ from emu.kernels.elementwise.quant_rows import (
     RESTORE,
     SCRATCH_BYTES,
     as_fp32,
+    is_beyond_caches,
     quantize_dynamic,
     scale_arrays,
     scaled_walk,
@@ -241,5 +242,6 @@ def _run(
         found, table = scaled_walk(target.shape, target.strides, source.strides, axis)
     scratch = np.empty(SCRATCH_BYTES, np.uint8)
     sides = (id(target), id(source), *sizes)
-    scale_arrays()(op, kind, sides, id(scale), id(zero), id(scratch), found)
+    past = int(is_beyond_caches(target.size))
+    scale_arrays()(op, kind, sides, id(scale), id(zero), id(scratch), found, past)
     del table

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from emu.kernels.atomics import fence
 from emu.kernels.core.address import aligned_data, array_data, as_pointer
 from emu.kernels.core.annotations import Array, EntryPoint
 from emu.kernels.core.dtypes import kinds_of
@@ -16,6 +17,7 @@ from emu.kernels.elementwise.quant_rows import (
     SCRATCH_BYTES,
     ScaledWalk,
     as_fp32,
+    is_beyond_caches,
     repeated_scales,
     scale_rows,
     scaled_walk,
@@ -152,7 +154,8 @@ def _scatter(
     scratch = np.empty(SCRATCH_BYTES, np.uint8)
     sides = (id(target), id(updates), 1, updates.itemsize)
     segments = (id(offsets), updates.strides[0], offsets.size)
-    _scatter_entry()(kind, sides, id(scale), id(zero), id(scratch), segments, found)
+    past = int(is_beyond_caches(updates.size))
+    _scatter_entry()(kind, sides, id(scale), id(zero), id(scratch), segments, found, past)
     del table
 
 
@@ -178,15 +181,18 @@ def _scatter_rows(
     scratch: int,
     segments: _Segments,
     walk: ScaledWalk,
+    past: int,
 ) -> None:
     """Quantise each update into its segment of the target, in order; arrays are given by their ``id()``."""
     first, source = array_data(sides.target), array_data(sides.source)
     room = aligned_data(scratch)
     table = carray(as_pointer(array_data(segments.offsets)), (segments.total,), np.int64)
-    scales = repeated_scales(scale, zero, walk.copies, walk.period, room)
+    scales = repeated_scales(scale, zero, walk, past, room)
     for i in range(segments.total):
         part = Sides(first + table[i], source + i * segments.stride, 1, sides.source_size)
         scale_rows(DIVIDE, kind, part, scales, walk, room)
+    if past:
+        fence()  # others must not see what comes next before what was stored past the caches
 
 
 __all__ = ["quant_scatter"]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import gc
+import os
 import signal
+import sys
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import is_hypothesis_test, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
+from long_tests import LONG_TESTS, read_long_tests
 
 from emu.comm.layout import Layout
 from emu.comm.link_model import Link
@@ -26,6 +30,16 @@ collect_ignore = ["conformance"]
 
 QUICK = "not slow"
 """The expression of marks of `make test`."""
+
+GRACE_S = 60
+"""How long after its time limit a test that did not end may still go on, before its process is ended."""
+
+STDERR = pytest.StashKey[int]()
+"""The descriptor of stderr as it was before output was captured."""
+
+# Before any test file is imported, whose settings begin with these: a machine that has other work is no fault of a test.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 FEWEST_EXAMPLES = 10
 """Of a test that makes its examples itself; the quick run makes a quarter of them, but not fewer than these."""
@@ -58,9 +72,35 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "random: makes examples itself, in `make test` a quarter of them"
     )
+    config.stash[STDERR] = os.dup(sys.__stderr__.fileno() if sys.__stderr__ else 2)
     serving.MODULES.extend(("pytest", "hypothesis"))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """End the process of a test that is stuck in compiled code, with the stacks of its threads.
+
+    The time limit of pytest-timeout is a signal, whose handler runs in Python only: a compiled loop that never ends
+    would hang the whole run, and nobody would learn in which test. This one needs no Python; pytest-xdist then says which
+    test its worker died in, and goes on with another worker.
+    """
+    seconds = time_limit(item) + GRACE_S
+    stderr = item.config.stash[STDERR]
+    faulthandler.dump_traceback_later(seconds, file=stderr, exit=True)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def time_limit(item: pytest.Item) -> float:
+    """Return the seconds that a test may take: its mark's, the command line's, or the project's."""
+    mark = item.get_closest_marker("timeout")
+    if mark and (mark.args or "timeout" in mark.kwargs):
+        return float(mark.args[0] if mark.args else mark.kwargs["timeout"])
+    return float(item.config.getoption("timeout") or item.config.getini("timeout"))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -88,6 +128,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if is_hypothesis_test(test):
             item.add_marker("random")
             functions[test.__module__, test.__qualname__] = getattr(test, "__func__", test)
+    mark_long_tests(items, read_long_tests(LONG_TESTS.read_text("utf-8")))
     leave_to_other_parts(config, items)
     spread_long_tests(config, items)
     if config.option.markexpr != QUICK:
@@ -98,6 +139,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if chosen is not None:
             fewer = min(chosen.max_examples, max(FEWEST_EXAMPLES, chosen.max_examples // 4))
             function._hypothesis_internal_use_settings = settings(chosen, max_examples=fewer)
+
+
+def mark_long_tests(items: list[pytest.Item], kept: dict[str, int]) -> None:
+    """Mark the cases of long tests as slow, but for as many as are kept of each, which are spread evenly among them."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        function = item.nodeid.partition("[")[0]
+        if function in kept:
+            cases.setdefault(function, []).append(item)
+    for function, found in cases.items():
+        count = min(kept[function], len(found))
+        stay = {found[(2 * k + 1) * len(found) // (2 * count)].nodeid for k in range(count)}
+        for item in found:
+            if item.nodeid not in stay:
+                item.add_marker("slow")
 
 
 def leave_to_other_parts(config: pytest.Config, items: list[pytest.Item]) -> None:

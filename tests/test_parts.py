@@ -50,3 +50,39 @@ def test_a_part_that_is_none_is_refused(conftest: Any, text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=f"K/N with 1 <= K <= N, but got '{text}'"):
         conftest.as_part(text)
     assert conftest.as_part("2/3") == (2, 3)
+
+
+class Case:
+    """As much of an item as marking needs."""
+
+    def __init__(self, nodeid: str) -> None:
+        self.nodeid = nodeid
+        self.marks: list[str] = []
+
+    def add_marker(self, mark: str) -> None:
+        self.marks.append(mark)
+
+
+def test_some_cases_of_a_long_test_stay_and_the_others_are_thorough(conftest: Any) -> None:
+    kept = conftest.read_long_tests(
+        "# why\n\na.py::test_many 3\na.py::test_one 0\na.py::C::test_few 9\n"
+    )
+    assert kept == {"a.py::test_many": 3, "a.py::test_one": 0, "a.py::C::test_few": 9}
+    names = [f"a.py::test_many[{n}]" for n in range(9)]
+    names += ["a.py::test_one", "a.py::test_other", *(f"a.py::C::test_few[{n}]" for n in range(2))]
+    cases = [Case(name) for name in names]
+    conftest.mark_long_tests(cases, kept)
+    quick = [case.nodeid for case in cases if not case.marks]
+    assert quick == [
+        *(f"a.py::test_many[{n}]" for n in (1, 4, 7)),
+        "a.py::test_other",
+        *(f"a.py::C::test_few[{n}]" for n in range(2)),
+    ]
+    assert {mark for case in cases for mark in case.marks} == {"slow"}
+
+
+def test_every_long_test_is_there(conftest: Any) -> None:
+    root = conftest.LONG_TESTS.parent.parent
+    for test in conftest.read_long_tests(conftest.LONG_TESTS.read_text("utf-8")):
+        file, _, name = test.partition("::")
+        assert f"def {name.rpartition('::')[2]}(" in (root / file).read_text("utf-8"), test

@@ -19,6 +19,7 @@ _ICE_LAKE = (
     *("avx512vnni", "avx512vbmi", "avx512vbmi2", "avx512ifma", "avx512bitalg", "avx512vpopcntdq"),
 )
 _BF16 = (*_ICE_LAKE, "avx512bf16")
+_AMX = (*_BF16, "avx512fp16", "amx-tile", "amx-int8", "amx-bf16")
 
 _WITHOUT_AVX512 = {
     "ONEDNN_MAX_CPU_ISA": "AVX2",
@@ -29,6 +30,10 @@ _WITHOUT_AVX512 = {
 }
 _FIRST_AVX512 = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE", "XLA_FLAGS": "--xla_cpu_max_isa=AVX512"}
 _WITHOUT_BF16 = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_VNNI"}
+_WITHOUT_AMX = {
+    "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16",
+    "XLA_FLAGS": "--xla_cpu_max_isa=AVX512_BF16",
+}
 
 _LINUX_NAMES = {
     "sse4.2": "sse4_2",
@@ -39,6 +44,10 @@ _LINUX_NAMES = {
     "avx512bitalg": "avx512_bitalg",
     "avx512vpopcntdq": "avx512_vpopcntdq",
     "avx512bf16": "avx512_bf16",
+    "avx512fp16": "avx512_fp16",
+    "amx-tile": "amx_tile",
+    "amx-int8": "amx_int8",
+    "amx-bf16": "amx_bf16",
 }
 """Features whose name in /proc/cpuinfo is not LLVM's."""
 
@@ -75,10 +84,11 @@ CPUS = {
     "x86-64-v4": Cpu(_AVX512, "SkylakeX", _FIRST_AVX512),
     "skylake-avx512": Cpu(_AVX512, "SkylakeX", _FIRST_AVX512),
     "icelake-server": Cpu(_ICE_LAKE, "SkylakeX", _WITHOUT_BF16),
-    "znver4": Cpu(_BF16, "Cooperlake", {}),
-    "sapphirerapids": Cpu(_BF16, "Cooperlake", {}),
+    "cooperlake": Cpu(_BF16, "Cooperlake", _WITHOUT_AMX),
+    "znver4": Cpu(_BF16, "Cooperlake", _WITHOUT_AMX),
+    "sapphirerapids": Cpu(_AMX, "SapphireRapids", {}),
 }
-"""By LLVM's name. A CPU with AMX is measured without it."""
+"""By LLVM's name. One without AMX on a machine that has it: the peers do without it too."""
 
 
 class CpuError(ValueError):

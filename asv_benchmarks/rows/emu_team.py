@@ -330,5 +330,13 @@ def pe_main(address: str) -> None:
 
 
 if __name__ == "__main__":
-    link = emu.Link.parse(sys.argv[3]) if len(sys.argv) > 3 else None
-    emu.launch(pe_main, int(sys.argv[2]), args=(sys.argv[1],), prefix_output=False, link=link)
+    how = sys.argv[3] if len(sys.argv) > 3 else ""
+    is_trace = how.endswith(".emutrace")
+    emu.launch(
+        pe_main,
+        int(sys.argv[2]),
+        args=(sys.argv[1],),
+        prefix_output=False,
+        link=emu.Link.parse(how) if how and not is_trace else None,
+        trace=how if is_trace else (),
+    )

@@ -16,7 +16,7 @@ SIZES = (256, 512, 1024, 2048)
 _SETTLE_S = 0.2
 """OpenBLAS's threads go on spinning for about a tenth of a second, GNU OpenMP's for some milliseconds."""
 
-NATIVE_SIZES = (512, 1024, 2048)
+NATIVE_SIZES = SIZES
 TORCH_SIZES = (256, 512, 1024)  # without a bf16 unit torch takes 20 s for 2048
 
 
@@ -83,14 +83,18 @@ def _torch(
         import torch
     except ImportError:
         return duel(settings, mine, None, "torch is not installed")
-    kind = {"fp16": torch.float16, "bf16": torch.bfloat16}[name]
-    a, b = (torch.from_numpy(x).to(kind) for x in operands(size, np.dtype(np.float32)))
-    out = torch.empty_like(a)
+    if name == "int8":
+        a, b = (torch.from_numpy(x) for x in operands(size, np.dtype(np.int8)))
+        theirs = partial(torch._int_mm, a, b, out=torch.empty((size, size), dtype=torch.int32))
+    else:
+        kind = {"fp16": torch.float16, "bf16": torch.bfloat16}[name]
+        a, b = (torch.from_numpy(x).to(kind) for x in operands(size, np.dtype(np.float32)))
+        theirs = partial(torch.mm, a, b, out=torch.empty_like(a))
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         settle_s = _SETTLE_S if threads > 1 else 0.0
-        return duel(settings, mine, clock(lambda: torch.mm(a, b, out=out)), settle_s=settle_s)
+        return duel(settings, mine, clock(theirs), settle_s=settle_s)
     finally:
         torch.set_num_threads(before)
 
@@ -129,6 +133,11 @@ def _rows() -> list[Bench]:
         for threads in (1, 2):
             run = partial(_torch, name="bf16", size=size, threads=threads, precision="native")
             label = f"matmul/bf16 native {size}, {threads} thread{'s' * (threads > 1)}"
+            rows.append(Bench(label, "torch", "ms", Goal(ratio=0.95), run))
+    for size in SIZES:
+        for threads in (1, 2):
+            run = partial(_torch, name="int8", size=size, threads=threads)
+            label = f"matmul/int8 {size}, {threads} thread{'s' * (threads > 1)}"
             rows.append(Bench(label, "torch", "ms", Goal(ratio=0.95), run))
     return rows
 

@@ -21,7 +21,8 @@ SHAPES = {
 }
 
 
-def _sizes(operator: str) -> dict[str, int]:
+def sizes_of(operator: str) -> dict[str, int]:
+    """Return the sizes of an operator's product by name."""
     return dict(zip("mkn", SHAPES[operator][0], strict=True))
 
 
@@ -30,7 +31,7 @@ def _team(operator: str, pes: int, linked: bool, settings: Settings) -> Team:
     bare = settings.teams("emu", pes)
     if not linked:
         return bare
-    sizes = _sizes(operator)
+    sizes = sizes_of(operator)
     name = f"{operator} computation"
     seconds = typical([bare.seconds(name, 1, **sizes) for _ in range(9)])
     nbytes = SHAPES[operator][1](*sizes.values(), pes)
@@ -42,7 +43,7 @@ def _beside_serial(operator: str, pes: int, linked: bool, settings: Settings) ->
         team = _team(operator, pes, linked, settings)
     except TeamError as error:
         return Outcome(note=str(error))
-    sizes = _sizes(operator)
+    sizes = sizes_of(operator)
     fused, serial = (
         functools.partial(team.seconds, f"{operator} {part}", **sizes) for part in PARTS[:2]
     )
@@ -53,7 +54,7 @@ def _hidden(operator: str, pes: int, settings: Settings) -> Outcome:
     """Return the share of the communication, in percent, that the fused operator hides."""
     try:
         team = _team(operator, pes, True, settings)
-        sizes = _sizes(operator)
+        sizes = sizes_of(operator)
         samples: dict[str, list[float]] = {part: [] for part in PARTS}
         for _ in range(settings.rounds):
             for part, found in samples.items():

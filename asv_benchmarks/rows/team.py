@@ -81,8 +81,45 @@ def balancing_link(nbytes: int, seconds: float, latency: str) -> str:
     return over_link(f"{round(rate, digits):.0f}B/s,{latency}")
 
 
+RECORDED = "emu recorded"
+"""The kind of our PEs in a world whose events are recorded, in a file beside the team's socket."""
+
+
+def on_hosts(hosts: int) -> str:
+    """Return the kind of our PEs in a World over so many hosts, which are processes of mpiexec here."""
+    return f"emu on {hosts} hosts"
+
+
+def mpi_on_hosts(hosts: int) -> str:
+    """Return the kind of MPI's ranks that take each other for ranks of so many hosts."""
+    return f"mpi on {hosts} hosts"
+
+
+_OVER_TCP = {"FI_PROVIDER": "tcp", "MPIR_CVAR_CH4_NETMOD": "ofi"}
+"""What makes MPICH send by TCP, over the loopback device here, what is for another host."""
+
+
+def _variables(kind: str) -> dict[str, str]:
+    """Return the environment of a contender."""
+    if kind.startswith("emu on "):
+        return {**environment(), **_OVER_TCP}
+    if kind.startswith("mpi on "):
+        return {**environment(), **_OVER_TCP, "MPIR_CVAR_NUM_CLIQUES": kind.split()[2]}
+    return environment()
+
+
 def _command(kind: str, n: int, address: str) -> list[str]:
     python = sys.executable
+    if kind.startswith("emu on "):
+        hosts = kind.split()[2]
+        each = str(n // int(hosts))
+        script = str(HERE / "hosts_team.py")
+        return [find_mpiexec(), "-n", hosts, python, script, address, each]
+    if kind.startswith("mpi on "):
+        script = str(PEERS / "mpi_hosts_worker.py")
+        return [find_mpiexec(), "-n", str(n), python, script, address]
+    if kind == RECORDED:
+        return [python, str(HERE / "emu_team.py"), address, str(n), f"{address}.emutrace"]
     if kind == "emu" or kind.startswith("emu over "):
         return [python, str(HERE / "emu_team.py"), address, str(n), *kind.split()[2:]]
     if kind == "mpi":
@@ -97,7 +134,7 @@ class Team:
     """``n`` processes of one contender.
 
     Args:
-        kind: ``"emu"``, what :func:`over_link` returns, ``"mpi"``, ``"gloo"`` or ``"multiprocessing"``.
+        kind: ``"emu"``, what :func:`over_link`, :func:`on_hosts` or :func:`mpi_on_hosts` returns, ``"mpi"``, ``"gloo"`` or ``"multiprocessing"``.
         n: Number of processes.
         timeout: Seconds after which a start or a question has failed.
     """
@@ -127,7 +164,7 @@ class Team:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    env=environment(),
+                    env=_variables(kind),
                     start_new_session=True,
                 )
             deadline = time.monotonic() + self._timeout

@@ -76,10 +76,17 @@ _PLENTY = 4
 """Take pages at allocation unless there is room for this many times all that was ever allocated."""
 
 
-def register(segment: Segment, pe: int, cores: int) -> int:
-    """Fill PE ``pe``'s block for this process and return its address, the ``me`` of every kernel."""
+def register(segment: Segment, pe: int, cores: int, n_here: int = 0) -> int:
+    """Fill PE ``pe``'s block for this process and return its address, the ``me`` of every kernel.
+
+    Args:
+        segment: Shared memory of the host.
+        pe: Number of the PE.
+        cores: Cores of the host; 0: this PE never spins.
+        n_here: PEs that share them. Default: all.
+    """
     layout, block, base = segment.layout, segment.block(pe), segment.address
-    alone, link = layout.n_pes <= cores, segment.link
+    alone, link = (n_here or layout.n_pes) <= cores, segment.link
     for index, value in {
         B_PE: pe,
         B_N_PES: layout.n_pes,

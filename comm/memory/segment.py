@@ -164,6 +164,14 @@ class Segment:
         """Map the area of PEs that take turns; it may be empty."""
         return self._map_area(self.layout.schedule, self.layout.schedule_bytes)
 
+    def map_trace(self) -> Bytes:
+        """Map the area of the PEs' events; it may be empty."""
+        return self._map_area(self.layout.trace, self.layout.trace_bytes)
+
+    def map_ports(self) -> Bytes:
+        """Map the ports of PEs whose World spans hosts; the area may be empty."""
+        return self._map_area(self.layout.ports, self.layout.port_bytes)
+
     def _map_area(self, start: int, nbytes: int) -> Bytes:
         if not nbytes:
             return np.empty(0, np.uint8)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from emu.comm.fault_options import ENOSPC, KILL, Fault
 from emu.comm.process.fork_server import signal_name
 
+_CHECK = "(emu run --check bounds finds the Triton kernel that does)"
 _SIGNAL_OF = {KILL: "SIGKILL", ENOSPC: "SIGBUS"}
 
 
@@ -30,10 +31,8 @@ def how_it_died(exitcode: int | None, free_bytes: int, faults: Sequence[Fault] =
             "(docker: --shm-size)"
         ),
         "SIGKILL": "; the system may have run out of memory",
-        "SIGABRT": (
-            "; the C library does that when memory was written outside its bounds "
-            "(emu run --check bounds finds the Triton kernel that does)"
-        ),
+        "SIGABRT": f"; the C library does that when memory was written outside its bounds {_CHECK}",
+        "SIGSEGV": f"; memory that was written outside its bounds may have held a pointer {_CHECK}",
     }.get(name, "")
     meant = [fault for fault in faults if _SIGNAL_OF.get(fault.kind) == name]
     if meant and name == "SIGKILL":

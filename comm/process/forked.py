@@ -22,9 +22,10 @@ from typing import Any, TypeVar
 
 from emu.comm.process.fork_server import LOST, ForkServer
 from emu.comm.process.input import Input
-from emu.comm.process.launch import Launch, carry_out, make_segment
+from emu.comm.process.launch import Launch, carry_out
 from emu.comm.process.launch_arguments import check_pe_count
 from emu.comm.process.launch_options import LaunchOptions
+from emu.comm.process.launch_segment import make_segment
 from emu.comm.process.pe import Start, main
 from emu.kernels.core import cache_folder
 
@@ -54,6 +55,7 @@ def launch_forked(fn: Callable[[], T], n_pes: int, options: LaunchOptions | None
     cache_folder.check()
     segment, chosen = make_segment(n_pes, chosen)
     world = _Forked(segment, chosen.timeout, chosen.prefix_output, Input(given))
+    world.recorded.begin(segment, chosen.traces)
     try:
         return carry_out(world, _Call(fn), chosen)
     except ExceptionGroup:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from emu.comm.layout import B_STATE, FINISHED, Layout
 from emu.comm.memory.segment import Segment
-from emu.comm.process.launch_options import DEFAULT_HEAP_SIZE, DEFAULT_TIMEOUT
+from emu.comm.process.launch_options import DEFAULT_HEAP_SIZE
+from emu.comm.process.unlaunched import Unlaunched
 from emu.comm.process.watching import TICK_S, watch
 from emu.kernels.core import environment
 from emu.kernels.core.environment import usable_cores
@@ -41,7 +42,7 @@ class Invitation:
 
         me = register(self._segment, pe, usable_cores())
         self._stop_reporting = report_to(self._segment, pe)
-        self._world = make_world(self._segment, me, pe, poison=False)
+        self._world = make_world(self._segment, me, pe, poison=environment.poison())
         set_world(self._world)
         return self._world
 
@@ -60,13 +61,18 @@ class Gathering:
 
     Args:
         n_pes: Their number.
-        timeout: Seconds without progress after which waiting PEs get a DeadlockError.
+        timeout: Seconds without progress after which waiting PEs get a DeadlockError. Default: what the environment
+            says, or that of a launch.
+
+    Raises:
+        ArgumentError: A variable of the environment breaks a rule.
     """
 
-    def __init__(self, n_pes: int, timeout: float = DEFAULT_TIMEOUT) -> None:
+    def __init__(self, n_pes: int, timeout: float | None = None) -> None:
+        options = Unlaunched.from_environment()
         layout = Layout(n_pes=n_pes, heap_bytes=DEFAULT_HEAP_SIZE, zones=environment.red_zones())
-        self._segment = Segment.create(layout)
-        self._timeout = timeout
+        self._segment = Segment.create(layout, link=options.link)
+        self._timeout = options.timeout if timeout is None else timeout
         self.invitation = Invitation(self._segment)
 
     def watch(self, processes: Sequence[process.BaseProcess]) -> None:

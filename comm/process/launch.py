@@ -1,4 +1,4 @@
-"""``launch``: start PEs, watch them, stop them, and collect their results.
+"""``Launch``: start PEs, watch them, stop them, and collect their results.
 
 PEs are forked from a fork server (:mod:`multiprocessing`'s) which has loaded every kernel once, so
 that the second launch of a process takes tens of milliseconds. The launcher itself is one loop over
@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from multiprocessing import connection, reduction
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar
 
 from emu.comm.check_options import Checks
 from emu.comm.deadlock.report import Deadlock
@@ -42,7 +42,7 @@ from emu.comm.errors import (
     StoppedError,
 )
 from emu.comm.fault_options import ENOSPC, KILL, Faults
-from emu.comm.layout import B_STATE, DEAD, FINISHED, LEAVING, NOT_STARTED, Layout
+from emu.comm.layout import B_STATE, DEAD, FINISHED, LEAVING, NOT_STARTED
 from emu.comm.memory import zones
 from emu.comm.memory.segment import Segment
 from emu.comm.memory.stop import DEADLOCK, INTERRUPTED, PE_DIED, PEER_FAILED, publish_stop
@@ -54,10 +54,12 @@ from emu.comm.process.fork_server import ForkServer
 from emu.comm.process.input import Input
 from emu.comm.process.launch_arguments import check_named, check_pe_count, check_positional
 from emu.comm.process.launch_options import LaunchFields, LaunchOptions
+from emu.comm.process.launch_segment import make_segment
 from emu.comm.process.outcome import read_error, summary_of, text_of
 from emu.comm.process.output import Output
 from emu.comm.process.payload import Call, RemoteCall, pack
 from emu.comm.process.pe import Start
+from emu.comm.process.recorded import Recorded
 from emu.comm.watchdog import compiling
 from emu.comm.watchdog.detection import CONFIRM_S, Detector, find_deadlock
 from emu.comm.watchdog.monitor import describe_all
@@ -67,7 +69,6 @@ from emu.comm.world.listening import Collector, Findings, load_room
 from emu.kernels.core import cache_folder, environment
 from emu.kernels.core.environment import usable_cores
 
-T = TypeVar("T")
 L = TypeVar("L", bound="Launch")
 
 _COMPILING_GRACE_S = 20.0
@@ -76,50 +77,11 @@ _TICK_S = 0.2
 _SHORTEST_TICK_S = 0.005
 
 
-def launch(
-    fn: Callable[..., T],
-    n_pes: int,
-    *,
-    args: Sequence[Any] = (),
-    kwargs: Mapping[str, Any] | None = None,
-    options: LaunchOptions | None = None,
-    **fields: Unpack[LaunchFields],
-) -> list[T]:
-    """Run ``fn(*args, **kwargs)`` in ``n_pes`` processes and return their results in PE order.
-
-    Inside, :func:`emu.world` gives the World. As with every start of a fresh process, a script
-    must call it under ``if __name__ == "__main__":``.
-
-    Args:
-        fn: A function that a new process can import. Lambdas, closures and functions of a
-            notebook or of ``python -i`` need cloudpickle: ``pip install 'tile-emu[interactive]'``.
-        n_pes: Number of PEs, 1 to 1024; more than there are cores is fine.
-        args: Positional arguments, the same for every PE.
-        kwargs: Keyword arguments. Default: none.
-        options: Settings of the launch. Default: those of ``LaunchOptions()``.
-        **fields: Fields of :class:`emu.LaunchOptions` (``timeout``, ``heap_size``, ``poison``,
-            ``prefix_output``, ``link``, ``preload``, ``stdin``, ``faults``), which take precedence over ``options``.
-
-    Returns:
-        The results, in PE order.
-
-    Raises:
-        ArgumentError: An argument breaks a rule; nothing was started.
-        ExceptionGroup: PEs raised, died or deadlocked. Each exception has the PE's number as ``pe``
-            and the remote traceback as a note.
-        KeyboardInterrupt: Ctrl-C; all PEs were stopped.
-        CheckError: The PEs ended well, and checks have found something.
-        CacheFolderError: Others can write into the folder of compiled kernels; nothing was started.
-    """
-    world, call, chosen = prepare(Launch, fn, n_pes, args, kwargs, options, fields)
-    return carry_out(world, call, chosen)
-
-
 def carry_out(world: Launch, call: Call, options: LaunchOptions) -> list[Any]:
     """Start the PEs of a world, watch them until all have ended, and return their results.
 
     Raises:
-        ExceptionGroup, KeyboardInterrupt: As of :func:`launch`.
+        ExceptionGroup, KeyboardInterrupt: As of ``emu.launch``.
     """
     try:
         with serving.launching():
@@ -151,19 +113,13 @@ def prepare(
     Raises:
         ArgumentError: An argument breaks a rule; nothing was started.
     """
-    if options is not None and not isinstance(options, LaunchOptions):
-        raise ArgumentError(f"options must be an emu.LaunchOptions or None, but got {options!r}")
-    given: dict[str, Any] = {**fields}
-    unknown = given.keys() - LaunchFields.__annotations__.keys()
-    if unknown:
-        raise TypeError(f"launch() got an unexpected keyword argument {min(unknown)!r}")
+    chosen = choose(options, fields)
     if not callable(fn):
         raise ArgumentError(f"fn must be callable, but got {fn!r}")
     n_pes = check_pe_count(n_pes)
-    chosen = replace(options if options is not None else LaunchOptions(), **given)
     stdin = chosen.check_stdin(n_pes)
     call = pack(fn, check_positional(args), check_named(kwargs))
-    _check_where()
+    check_where()
     cache_folder.check()
     for name in ("schedule", "faults"):
         given_value = getattr(chosen, name)
@@ -172,45 +128,33 @@ def prepare(
                 f"{name} must be None for PEs that stay, but got {given_value!r}: what they do is not known before"
             )
     segment, chosen = make_segment(n_pes, chosen, can_have_faults=kind.can_be_scheduled)
-    return kind(segment, chosen.timeout, chosen.prefix_output, Input(stdin)), call, chosen
+    world = kind(segment, chosen.timeout, chosen.prefix_output, Input(stdin))
+    world.recorded.begin(segment, chosen.traces)
+    return world, call, chosen
 
 
-def make_segment(
-    n_pes: int, options: LaunchOptions, *, can_have_faults: bool = True
-) -> tuple[Segment, LaunchOptions]:
-    """Make the segment of a world; return it, and the settings with what the environment adds to them.
+def choose(options: LaunchOptions | None, fields: Mapping[str, Any]) -> LaunchOptions:
+    """Return the settings of a launch: those given one by one take precedence.
 
     Raises:
-        ArgumentError: ``EMU_CHECK``, ``EMU_MEMORY_MODEL`` or ``EMU_FAULT`` breaks a rule, or a fault cannot happen.
-        SymmetricMemoryError: The segment cannot be made.
+        ArgumentError: A setting breaks a rule.
+        TypeError: There is no such setting.
     """
-    checks = options.checks if options.checks is not None else Checks.from_environment()
-    zones = environment.red_zones()
-    layout = Layout(n_pes=n_pes, heap_bytes=options.heap_size, zones=zones)
-    if checks.watches_pes:
-        layout = replace(layout, listener_bytes=load_room().area_bytes(layout, checks))
-    if options.schedule is not None:
-        layout = replace(layout, schedule_bytes=steering.load_room().area_bytes(layout))
-    faults = options.faults
-    if faults is None and can_have_faults:
-        faults = Faults.from_environment()
-    if faults is not None:
-        faults.check(n_pes, orders=_what_orders_stores(checks, options))
-        faults = faults if faults.each else None
-    made = replace(options, checks=checks, faults=faults)
-    return Segment.create(layout, link=options.link), made
+    if options is not None and not isinstance(options, LaunchOptions):
+        raise ArgumentError(f"options must be an emu.LaunchOptions or None, but got {options!r}")
+    given: dict[str, Any] = {**fields}
+    unknown = given.keys() - LaunchFields.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"launch() got an unexpected keyword argument {min(unknown)!r}")
+    return replace(options if options is not None else LaunchOptions(), **given)
 
 
-def _what_orders_stores(checks: Checks, options: LaunchOptions) -> str:
-    """Return what says when stores arrive, apart from faults; empty: nothing."""
-    if options.schedule is not None:
-        return "a schedule"
-    if checks.watches_pes:
-        return f"the checks {checks.names}"
-    return "a link" if options.link is not None else ""
+def check_where() -> None:
+    """Check that this process is none that is only importing a script, to become a PE.
 
-
-def _check_where() -> None:
+    Raises:
+        CommError: It is.
+    """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise CommError(
             'emu.launch must be called under `if __name__ == "__main__":`, but it was reached while '
@@ -225,6 +169,7 @@ class Launch:
         grace_s: Seconds that PEs have to end after a stop, before they are killed.
         findings: What checks have found in them.
         trace: What they have done, if they took turns.
+        recorded: The files of their events.
         can_be_scheduled: Whether they may take turns.
     """
 
@@ -235,8 +180,9 @@ class Launch:
         self._segment = segment
         self._n_pes = segment.layout.n_pes
         self._timeout = timeout
-        self._processes: list[Any] = []
-        self._connections: list[connection.Connection | None] = []
+        self._here = range(self._n_pes)  # those that this launcher starts
+        self._processes: dict[int, Any] = {}
+        self._connections: dict[int, connection.Connection | None] = {}
         self._values: dict[int, Any] = {}
         self._errors: dict[int, Exception] = {}
         self._deaths: dict[int, PEDiedError] = {}
@@ -254,6 +200,7 @@ class Launch:
         self.findings: Findings | None = None
         self._collector: Collector | None = None
         self.trace: Any = None
+        self.recorded = Recorded()
         self._output = Output(self._selector, prefix)
         self._input = given
 
@@ -262,10 +209,10 @@ class Launch:
     def start(self, call: Call, options: LaunchOptions) -> None:
         """Start every PE."""
         allow_descriptors(self._n_pes)
-        server = self._server = self._started_server(options.preload)
+        server = self._server = self._started_server(options.modules)
         self._faults = options.faults
-        cores, variables = usable_cores(), environment.of_pes()
-        for pe in range(self._n_pes):
+        cores, variables = usable_cores(), self._variables()
+        for pe in self._here:
             receive, send = server.pipe()
             out_read, out_write = os.pipe()
             err_read, err_write = os.pipe()
@@ -283,6 +230,7 @@ class Launch:
                 checks=options.checks,
                 schedule=options.schedule,
                 faults=options.faults,
+                is_recorded=bool(options.traces),
             )
             try:
                 with self._input.of(pe) as given:
@@ -295,11 +243,15 @@ class Launch:
                 os.close(err_write)
                 self._output.add(pe, out_read, sys.stdout)
                 self._output.add(pe, err_read, sys.stderr)
-            self._processes.append(process)
-            self._connections.append(receive)
+            self._processes[pe] = process
+            self._connections[pe] = receive
             self._selector.register(receive, selectors.EVENT_READ, ("result", pe))
             self._selector.register(process.sentinel, selectors.EVENT_READ, ("end", pe))
         self._input.begin()
+
+    def _variables(self) -> dict[str, str]:
+        """Return the environment of the PEs."""
+        return environment.of_pes()
 
     def _started_server(self, preload: Sequence[str]) -> ForkServer:
         """Return the server that PEs are forked from."""
@@ -333,14 +285,16 @@ class Launch:
     def watch_until(self, is_done: Callable[[], bool]) -> None:
         """Serve the PEs until something is done, or each has ended."""
         compiled = compiling.Watch(self._segment)
-        pids = [p.pid for p in self._processes]
+        processes = self._processes
+        pids = [processes[pe].pid if pe in processes else 0 for pe in range(self._n_pes)]
         progress = Progress(self._segment, pids, self._timeout)
         detector = Detector(self._segment, pids, self._timeout)
         tick = max(_SHORTEST_TICK_S, min(_TICK_S, self._timeout / 8))
         next_check = time.monotonic() + tick
-        while len(self._ended) < self._n_pes and not is_done():
-            self._serve(max(0.0, min(next_check, self._kill_at) - time.monotonic()))
-            now = time.monotonic()
+        while len(self._ended) < len(self._here) and not is_done():
+            at = min(next_check, self._kill_at, self.recorded.at)
+            self._serve(max(0.0, at - time.monotonic()))
+            now = self.recorded.serve()
             if now >= self._kill_at:
                 self._kill_rest()
             if now >= next_check:
@@ -366,8 +320,13 @@ class Launch:
                 self._receive_reply(pe)  # the messages may be there still
                 self._receive(pe)
                 self._end(pe)
-            else:
+            elif kind == "output":
                 self._output.read(key)
+            else:
+                self._serve_other(kind)
+
+    def _serve_other(self, kind: str) -> None:
+        """Serve what else a launch has registered."""
 
     def _receive_reply(self, pe: int, *, is_there: bool = False) -> None:
         """Receive what a PE has sent through its channel, if it has one.
@@ -406,11 +365,15 @@ class Launch:
         if not self._reason:
             self._first_to_fail = pe
         summary = summary_of(error)
-        others = describe_all(self._segment, frozenset({pe}))
+        others = self._describe_others(pe)
         self.stop(
             PEER_FAILED,
             f"PE {pe} raised {summary}; this PE was stopped. When that happened:\n{others}",
         )
+
+    def _describe_others(self, pe: int) -> str:
+        """Describe what all PEs but one do."""
+        return describe_all(self._segment, frozenset({pe}))
 
     def _end(self, pe: int) -> None:
         """Record that a process has ended, and whether it had sent its message."""
@@ -440,7 +403,7 @@ class Launch:
             )
         stack = crash_stack(self._segment, pe)
         where = f"; it was in (innermost call first)\n{stack}" if stack else "."
-        others = describe_all(self._segment, frozenset({pe}))
+        others = self._describe_others(pe)
         text = f"PE {pe} (process {process.pid}) {how}{where}"
         if others:  # a world of one PE has none
             text += ("\n" if stack else " ") + f"When that happened:\n{others}"
@@ -472,8 +435,9 @@ class Launch:
         if self._reason:
             return
         self._reason = reason
+        self.recorded.note_stop(text)
         publish_stop(self._segment, reason, text)
-        for pe, process in enumerate(self._processes):
+        for pe, process in self._processes.items():
             state = self._segment.block(pe)[B_STATE]
             if pe not in self._ended and state not in (FINISHED, LEAVING):
                 with contextlib.suppress(ProcessLookupError):
@@ -484,14 +448,14 @@ class Launch:
             self._kill_compiling_at += _COMPILING_GRACE_S
 
     def _kill_rest(self) -> None:
-        left = [pe for pe in range(len(self._processes)) if pe not in self._ended]
+        left = [pe for pe in self._processes if pe not in self._ended]
         if time.monotonic() < self._kill_compiling_at and any(
             compiling.is_compiling(self._segment, pe) for pe in left
         ):
             self._kill_at = time.monotonic() + self.grace_s  # again, from when it has ended
             return
         self._kill_at = math.inf
-        for pe, process in enumerate(self._processes):
+        for pe, process in self._processes.items():
             if pe not in self._ended:
                 self._killed.add(pe)
                 process.kill()
@@ -502,22 +466,23 @@ class Launch:
             self._serve(0.05)
         self._kill_compiling_at = 0.0
         self._kill_rest()
-        for process in self._processes:
+        for process in self._processes.values():
             process.join()
 
     def close(self) -> None:
         """Close every descriptor."""
         self._input.close()
         self._output.close()
-        for source in self._connections:
+        for source in self._connections.values():
             if source is not None:
                 source.close()
         self._selector.close()
         zones.report_all(self._segment)
+        self.recorded.finish()
         self._segment.close()
         if self._server is not None:
             self._server.close()
-        for process in self._processes:
+        for process in self._processes.values():
             if process.exitcode is not None:
                 process.close()
 
@@ -530,6 +495,7 @@ class Launch:
                 self._collector = load_room().make_collector(self._segment)
             has_ended = len(self._ended) == self._n_pes
             self.findings = self._collector.read_new(leaks=checks.leak and has_ended)
+            self.recorded.report(self.findings)
 
     def keep_trace(self) -> None:
         """Read what PEs that took turns have done."""
@@ -538,7 +504,7 @@ class Launch:
     def results(self) -> list[Any]:
         """Return the results, or raise what went wrong."""
         if not self._reason:
-            values = [self._values[pe] for pe in range(self._n_pes)]
+            values = [self._values[pe] for pe in self._here]
             if self.findings is not None:
                 self.findings.results = values
                 raise self.findings
@@ -565,7 +531,7 @@ class Launch:
 
     def _deadlocked(self) -> list[Exception]:
         found: list[Exception] = []
-        for pe in range(self._n_pes):
+        for pe in self._here:
             error = self._errors.get(pe)
             if error is None and pe not in self._killed:
                 continue

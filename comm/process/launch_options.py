@@ -6,6 +6,7 @@ import math
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
@@ -21,6 +22,9 @@ from emu.comm.schedule_options import Schedule
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_HEAP_SIZE = 8 << 30
 MAX_HEAP_SIZE = 1 << 42
+TRACES = (".emutrace", ".pftrace", ".json")
+"""Ends of the names of traces."""
+SHM, MPI = "shm", "mpi"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +70,16 @@ class LaunchOptions:
     faults: Faults | None = None
     """What goes wrong on purpose: PEs that die, signals that get lost, and others. Default: what ``EMU_FAULT`` has."""
 
+    trace: str | Path | Sequence[str | Path] = ()
+    """Files that are to say what each PE did, and when; each begins anew. The end of a name says what is written: ``.emutrace``
+    (emu's own, which ``emu trace`` reads), ``.pftrace`` (Perfetto) or ``.json`` (Kineto's dialect of Chrome's traces). One
+    path will do. Default: none, and then nothing is recorded."""
+
+    transport: str = SHM
+    """What carries data between PEs. ``"shm"``: shared memory, all PEs are on this machine. ``"mpi"``: this process is one of those
+    that ``mpiexec`` or ``srun`` has started, one on each host; all of them make the same call, and each starts an equal part of
+    the PEs (docs/many-machines.md). Default: ``"shm"``."""
+
     stdin: int | str = NONE
     """Number of the PE that gets this process's standard input, or ``"all"`` for a copy to each. Default:
     ``"none"``; a PE without input finds its end at once."""
@@ -78,6 +92,7 @@ class LaunchOptions:
             "poison": _check_flag("poison", self.poison),
             "prefix_output": _check_flag("prefix_output", self.prefix_output),
             "preload": _check_modules(self.preload),
+            "trace": _check_files(self.trace),
         }
         if self.link is not None and not isinstance(self.link, Link):
             raise ArgumentError(f"link must be an emu.Link or None, but got {self.link!r}")
@@ -89,9 +104,21 @@ class LaunchOptions:
             )
         if self.faults is not None and not isinstance(self.faults, Faults):
             raise ArgumentError(f"faults must be an emu.Faults or None, but got {self.faults!r}")
+        if not isinstance(self.transport, str) or self.transport not in (SHM, MPI):
+            raise ArgumentError(f"transport must be 'shm' or 'mpi', but got {self.transport!r}")
         # The values as checked replace the given ones: NumPy's numbers become Python's, None the default.
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def traces(self) -> tuple[str, ...]:
+        """The files of ``trace``."""
+        return _check_files(self.trace)
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """What is to be loaded before PEs are forked: ``preload``, and what records them."""
+        return (*self.preload, *(("emu.trace.preload",) if self.trace else ()))
 
     def check_stdin(self, n_pes: int) -> int | str:
         """Return ``stdin`` after checking that it names one of ``n_pes`` PEs, all of them or none.
@@ -121,6 +148,8 @@ class LaunchFields(TypedDict, total=False):
     checks: Checks | None
     schedule: Schedule | None
     faults: Faults | None
+    trace: str | Path | Sequence[str | Path]
+    transport: str
     stdin: int | str
 
 
@@ -149,3 +178,16 @@ def _check_modules(value: object) -> tuple[str, ...]:
     if isinstance(value, (str, bytes)) or not all(isinstance(name, str) for name in names):
         raise ArgumentError(f"preload must be a sequence of module names, but got {value!r}")
     return tuple(str(name) for name in names)
+
+
+def _check_files(value: object) -> tuple[str, ...]:
+    given = (value,) if isinstance(value, (str, Path)) else value
+    files = tuple(given) if isinstance(given, (list, tuple)) else (None,)
+    if not all(isinstance(file, (str, Path)) for file in files):
+        raise ArgumentError(f"trace must be a path or a sequence of paths, but got {value!r}")
+    for file in files:
+        if Path(str(file)).suffix not in TRACES:
+            raise ArgumentError(
+                f"trace must be files whose names end in {', '.join(TRACES)}, but got {str(file)!r}"
+            )
+    return tuple(str(file) for file in files)

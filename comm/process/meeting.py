@@ -19,7 +19,8 @@ from emu.comm.errors import CommError, PlatformError
 from emu.comm.layout import B_STATE, DEAD, H_MAGIC, MAGIC, Layout
 from emu.comm.memory.segment import Segment
 from emu.comm.process.invitation import Invitation
-from emu.comm.process.launch_options import DEFAULT_HEAP_SIZE, DEFAULT_TIMEOUT
+from emu.comm.process.launch_options import DEFAULT_HEAP_SIZE
+from emu.comm.process.unlaunched import Unlaunched
 from emu.comm.process.watching import FAILED
 from emu.kernels.core import environment
 from emu.kernels.core.environment import THREAD_VARIABLES
@@ -44,18 +45,19 @@ class WorldOverError(CommError):
     """A World is not there any more."""
 
 
-def host(n_pes: int, timeout: float = DEFAULT_TIMEOUT) -> str:
-    """Make a World without PEs; it lasts until all have ended.
+def host(n_pes: int, timeout: float | None = None) -> str:
+    """Make a World without PEs; it lasts until all have ended. Its links are what the environment says.
 
     Args:
         n_pes: Number of PEs.
         timeout: Seconds without progress after which waiting PEs get a DeadlockError. So long a PE may also come
-            after the others have ended.
+            after the others have ended. Default: what the environment says, or that of a launch.
 
     Returns:
         The address by which processes of the same user on this machine find it.
 
     Raises:
+        ArgumentError: A variable of the environment breaks a rule.
         PlatformError: This is not Linux.
         SymmetricMemoryError: There is not enough shared memory.
         CommError: The process that keeps it could not be started.
@@ -65,8 +67,10 @@ def host(n_pes: int, timeout: float = DEFAULT_TIMEOUT) -> str:
             "processes that were not started by emu or torch.multiprocessing.spawn become PEs on Linux only, but "
             f"this is {sys.platform}"
         )
+    options = Unlaunched.from_environment()
+    timeout = options.timeout if timeout is None else timeout
     layout = Layout(n_pes=n_pes, heap_bytes=DEFAULT_HEAP_SIZE, zones=environment.red_zones())
-    segment = Segment.create(layout)
+    segment = Segment.create(layout, link=options.link)
     try:
         given: dict[str, Any] = {"layout": dataclasses.asdict(layout), "timeout": timeout}
         keeper = _start_keeper(segment.fd, json.dumps(given))

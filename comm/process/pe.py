@@ -17,6 +17,7 @@ from emu.comm import pe_environment
 from emu.comm.check_options import Checks
 from emu.comm.errors import StoppedError
 from emu.comm.fault_options import Faults
+from emu.comm.hosts.places import Places
 from emu.comm.layout import B_STATE, FINISHED, LEAVING
 from emu.comm.memory.segment import Segment
 from emu.comm.memory.stop import check_stopped
@@ -52,6 +53,9 @@ class Start:
     checks: Checks
     schedule: Schedule | None
     faults: Faults | None
+    is_recorded: bool
+    places: Places | None = None
+    """Where the PEs of a World over several hosts are; None: all are on this one."""
 
 
 def main(start: Start) -> None:
@@ -157,7 +161,8 @@ def _run(start: Start) -> object:
     from emu.comm.world.current import set_world
     from emu.comm.world.making import make_world
 
-    me = register(start.segment, start.pe, start.cores)
+    n_here = 0 if start.places is None else len(start.places.local)
+    me = register(start.segment, start.pe, start.cores, n_here)
     report_to(start.segment, start.pe)
     world = make_world(
         start.segment,
@@ -167,6 +172,8 @@ def _run(start: Start) -> object:
         checks=start.checks,
         schedule=start.schedule,
         faults=start.faults,
+        is_recorded=start.is_recorded,
+        places=start.places,
     )
     set_world(world)
     function, args, kwargs = start.call.load()

@@ -17,7 +17,7 @@ from emu.comm.process.huge_pages import join_when_idle
 for _name in (
     "multiprocessing.popen_forkserver",
     "emu.comm.process.fork_server",
-    "emu.comm.process.launch",
+    "emu.comm.process.launching",
 ):
     importlib.import_module(_name)
 gc.freeze()

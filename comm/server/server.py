@@ -33,8 +33,8 @@ from emu.comm.layout import LINE
 from emu.comm.server import executor, tasks, transfer_tables, waits
 from emu.comm.server.area import Areas
 from emu.comm.server.comm_kernel import CommKernel, KernelLaunch
-from emu.comm.server.priority import ask_for_short_slices
 from emu.comm.server.words import CLOSING, DECODED, FAILED, POSTED, PULLED, SLOTS, SPINS
+from emu.comm.sync.priority import ask_for_short_slices
 from emu.comm.sync.signals import ring
 from emu.comm.tiling.enums import PreparePosition
 from emu.comm.world.group import Group

@@ -32,6 +32,7 @@ from emu.comm.server.words import (
     RELEASED_TURNS,
     SLOTS,
 )
+from emu.comm.world.current import check_one_host
 from emu.comm.world.details import call_site, publishable
 from emu.comm.world.group import Group
 
@@ -277,13 +278,15 @@ class ServerEnd:
         behind = [p for p, w in enumerate(words) if int(w[PULLED]) < target]
         return f"ranks {behind} to fetch turn {target - 1}" if behind else "its answer"
 
-    def log(self, first: int, last: int) -> list[Turn]:
-        """Return turns ``first`` to ``last - 1`` of every member, as far as they are executed.
+    def log(self, first: int, last: int, rank: int | None = None) -> list[Turn]:
+        """Return turns ``first`` to ``last - 1`` of every member, or of one, as far as they are executed.
 
         Only the last 4096 turns are kept.
         """
         rows = []
         for pe, words in enumerate(self._areas.words):
+            if rank not in (None, pe):
+                continue
             table = words[LOG:RELEASED].reshape(LOG_TURNS, LOG_WORDS)
             end = min(last, int(words[PULLED]))
             for number in range(max(first, end - LOG_TURNS), end):
@@ -313,7 +316,9 @@ def server_of(group: Group) -> ServerEnd:
 
     Raises:
         CommError: This process is not a PE.
+        HostsError: The group has members on several hosts.
     """
+    check_one_host("Hccl's communication server", group)
     server = group.server
     if not isinstance(server, ServerEnd):
         server = group.server = ServerEnd(group)

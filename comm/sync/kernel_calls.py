@@ -91,6 +91,12 @@ def changed(machine: int, pe: int) -> int:
 
 
 @jit()
+def carried(machine: int, pe: int, sent: int, fetched: int) -> int:
+    """Take the time of bytes that went to PE ``pe`` and came from it; nothing, where there is no emulated link."""
+    return 0
+
+
+@jit()
 def _entry(machine: int, group: int) -> Any:
     return word(machine, GROUPS) + group * word(machine, GROUP_BYTES)
 
@@ -141,8 +147,14 @@ def passed(machine: int, group: int, generation: int) -> Any:
 
 
 @jit()
-def waited(machine: int, offset: int, size: int, comparison: int, value: int) -> int:
-    """Note that a wait of a kernel for a word of this PE's heap has ended."""
+def wait_begins(machine: int) -> int:
+    """Return when a wait begins, for :func:`waited`; 0: nobody wants to know."""
+    return 0
+
+
+@jit()
+def waited(machine: int, offset: int, size: int, comparison: int, value: int, begun: int) -> int:
+    """Note that a wait of a kernel for a word of this PE's heap has ended; ``begun`` is what :func:`wait_begins` returned."""
     return 0
 
 
@@ -154,6 +166,8 @@ CALLS = (
     fence,
     quiet,
     changed,
+    wait_begins,
+    carried,
     waited,
     arrive,
     passed,

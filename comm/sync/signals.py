@@ -157,9 +157,10 @@ def put_dense(me: int, pe: int, offset: int, source: int, nbytes: int) -> None:
 
 
 @jit(nogil=False)  # shorter than giving the GIL back and forth is worth
-def put_short(me: int, pe: int, offset: int, source: int, nbytes: int) -> None:
-    """Copy at most ``SHORT_BYTES`` as :func:`put_dense` does, without releasing the GIL."""
+def put_short(me: int, pe: int, offset: int, source: int, nbytes: int) -> int:
+    """Copy at most ``SHORT_BYTES`` as :func:`put_dense` does, without releasing the GIL; return 0."""
     put_dense(me, pe, offset, source, nbytes)
+    return 0
 
 
 @jit()
@@ -476,8 +477,12 @@ def barrier_arrive(me: int, barrier: int, n_pes: int, tag: int) -> Any:
         waiting for with :func:`barrier_wait`.
     """
     generation = barrier_count(me, barrier, n_pes, tag)
-    if generation >= DONE:
-        return generation
+    return generation if generation >= DONE else barrier_stay(me, barrier, generation)
+
+
+@jit()
+def barrier_stay(me: int, barrier: int, generation: int) -> Any:
+    """Wait one slice at a barrier at which this PE has arrived; as :func:`barrier_arrive`."""
     for spin in range(word(me, B_SPINS) + word(me, B_YIELDS)):
         if load_i32(barrier + 4) != generation:
             return barrier_passed(barrier, generation)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from emu.comm.deadlock.report import Cause, Kind, WaitingPE, numbers
+from emu.comm.memory.segment import Segment
 from emu.comm.watchdog.clues import read_clues, word_clues
 from emu.comm.watchdog.named import named_clues
 from emu.comm.watchdog.polled import polled_words
@@ -26,6 +27,8 @@ class Findings:
     cycle: tuple[int, ...]
     missing: tuple[int, ...]
     """PEs that have ended and lack in a barrier."""
+    elsewhere: frozenset[int] = frozenset()
+    """PEs of other hosts, whose memory cannot be looked into."""
 
     def waits(self) -> Iterator[Wait]:
         """Yield what each PE waits for, of those that have said so."""
@@ -44,33 +47,42 @@ class Findings:
         return f"{numbers(known)} {'has' if len(known) == 1 else 'have'} ended{more}"
 
 
-def find_causes(findings: Findings) -> tuple[Cause, ...]:
-    """Return the likely causes of a deadlock, the best first."""
-    specific = [cause for wait in findings.waits() for cause in _of_wait(findings, wait)]
-    finders: tuple[Callable[[Findings], list[Cause]], ...] = (_missing_members, _locks)
-    found = [cause for finder in finders for cause in finder(findings)]
-    found += specific
+def find_causes(findings: Findings, told: Sequence[Cause] = ()) -> tuple[Cause, ...]:
+    """Return the likely causes of a deadlock, the best first.
+
+    Args:
+        findings: What is known of it.
+        told: What other hosts have found in the memory of theirs. Default: nothing.
+    """
+    locks = _locks(findings)
+    in_locks = {pe for cause in locks for pe in cause.pes}
+    awaited = awaited_words(findings.waits())
+    here = [wait for wait in findings.waits() if wait.pe not in in_locks | findings.elsewhere]
+    specific = [
+        clue for wait in here for clue in clues_of(findings.look.segment, wait, awaited)
+    ] + list(told)
+    found = _missing_members(findings) + locks + specific
     if not found:
         found = _no_senders(findings) + _crossings(findings)
     return _merged(found)
 
 
-def _of_wait(findings: Findings, wait: Wait) -> list[Cause]:
-    if wait.pe in {pe for cause in _locks(findings) for pe in cause.pes}:
-        return []
-    named = named_clues(wait) or read_clues(findings.look.segment, wait)
-    if named or not wait.runs:
-        return named
-    return word_clues(findings.look.segment, wait, _awaited(findings))
+def clues_of(segment: Segment, wait: Wait, awaited: Collection[tuple[int, int]]) -> list[Cause]:
+    """Return what points to the cause of a wait.
+
+    Args:
+        segment: Shared memory of the host of the PE that waits.
+        wait: What it waits for.
+        awaited: All words, PE and offset, that a PE waits for.
+    """
+    named = named_clues(wait) or read_clues(segment, wait)
+    return named if named or not wait.runs else word_clues(segment, wait, awaited)
 
 
-def _awaited(findings: Findings) -> frozenset[tuple[int, int]]:
-    """Return the words, PE and offset, that a PE waits for."""
+def awaited_words(waits: Iterable[Wait]) -> frozenset[tuple[int, int]]:
+    """Return the words, PE and offset, that are waited for."""
     return frozenset(
-        (wait.pe, word.offset)
-        for wait in findings.waits()
-        for run in wait.runs
-        for word in run.words()
+        (wait.pe, word.offset) for wait in waits for run in wait.runs for word in run.words()
     )
 
 
@@ -136,7 +148,7 @@ def _owner(findings: Findings, pe: int) -> tuple[int | None, str]:
         if not wait.is_lock:
             return None, ""
         return findings.look.lock_owner(wait), wait.call.removeprefix("set_lock(").removesuffix(")")
-    polled = polled_words(findings.look.segment, pe)
+    polled = None if pe in findings.elsewhere else polled_words(findings.look.segment, pe)
     if polled is None or polled.call not in ("compare_swap", "swap") or not polled.there:
         return None, ""
     if polled.last is None or polled.last.operation not in ("compare_swap", "swap"):

@@ -82,7 +82,7 @@ class Detector:
         if not evidence or evidence != self._evidence:
             self._evidence, self._since = evidence, time.monotonic()
             return None
-        if now - self._since < _time_between(look, stuck):
+        if now - self._since < time_between(look, stuck):
             return None
         return explain(look, stuck, self.timeout, is_proved=True)
 
@@ -111,7 +111,7 @@ class Detector:
         return frozenset()
 
 
-def _time_between(look: Look, stuck: Collection[int]) -> float:
+def time_between(look: Look, stuck: Collection[int]) -> float:
     """Return the seconds that must lie between two looks at these PEs."""
     if any(look.servers(pe) for pe in stuck):
         return _SERVERS_S

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from emu.comm.deadlock.graph import find_cycle
-from emu.comm.deadlock.report import Deadlock, EndedPE, WaitingPE
+from emu.comm.deadlock.report import Cause, Deadlock, EndedPE, WaitingPE
 from emu.comm.layout import B_POLLS, B_STATE, FINISHED
 from emu.comm.watchdog.causes import Findings, find_causes
 from emu.comm.watchdog.monitor import describe_all, returned_from
@@ -14,7 +15,30 @@ from emu.comm.watchdog.waits import Look, Run, Wait
 from emu.comm.watchdog.writers import last_written
 
 
-def explain(look: Look, stuck: Collection[int], timeout: float, *, is_proved: bool) -> Deadlock:
+@dataclass(frozen=True)
+class Told:
+    """What other hosts have told of their PEs, whose memory cannot be looked into."""
+
+    pes: frozenset[int]
+    """Those PEs."""
+    places: Mapping[int, str]
+    """Where those that have ended returned from."""
+    likely: Mapping[int, tuple[int, ...]]
+    """The PEs that could write the words that one waits for, last writers first."""
+    causes: tuple[Cause, ...]
+    """Clues in their memory."""
+    states: str
+    """What each PE of the World does."""
+
+
+def explain(
+    look: Look,
+    stuck: Collection[int],
+    timeout: float,
+    *,
+    is_proved: bool,
+    told: Told | None = None,
+) -> Deadlock:
     """Return the report of a deadlock.
 
     Args:
@@ -22,12 +46,16 @@ def explain(look: Look, stuck: Collection[int], timeout: float, *, is_proved: bo
         stuck: The PEs that nobody can release.
         timeout: The launch's time-out, in seconds.
         is_proved: Whether it was proved; else nothing has moved for the time-out.
+        told: What other hosts have told. Default: all PEs are on this one.
     """
     segment = look.segment
-    waiting = tuple(_waiting_pe(look, pe) for pe in sorted(stuck))
     places = {pe: returned_from(segment, pe) for pe in look.ended}
-    edges = {each.pe: each.waits_for for each in waiting}
-    cycle = find_cycle(edges)
+    likely: Mapping[int, tuple[int, ...]] = {}
+    if told is not None:
+        places |= told.places
+        likely = told.likely
+    waiting = tuple(_waiting_pe(look, pe, likely) for pe in sorted(stuck))
+    cycle = find_cycle({each.pe: each.waits_for for each in waiting})
     missing = sorted(
         {
             pe
@@ -37,7 +65,8 @@ def explain(look: Look, stuck: Collection[int], timeout: float, *, is_proved: bo
         }
         & look.ended
     )
-    findings = Findings(look, waiting, places, cycle, tuple(missing))
+    elsewhere = told.pes if told is not None else frozenset()
+    findings = Findings(look, waiting, places, cycle, tuple(missing), elsewhere)
     return Deadlock(
         is_proved=is_proved,
         timeout=timeout,
@@ -45,8 +74,8 @@ def explain(look: Look, stuck: Collection[int], timeout: float, *, is_proved: bo
         ended=tuple(EndedPE(pe, places[pe]) for pe in sorted(look.ended)),
         cycle=cycle,
         missing=tuple(missing),
-        causes=find_causes(findings),
-        states=describe_all(segment),
+        causes=find_causes(findings, told.causes if told is not None else ()),
+        states=told.states if told is not None else describe_all(segment),
     )
 
 
@@ -67,7 +96,7 @@ def explain_stall(look: Look, timeout: float) -> Deadlock:
     return explain(look, stuck, timeout, is_proved=False)
 
 
-def _waiting_pe(look: Look, pe: int) -> WaitingPE:
+def _waiting_pe(look: Look, pe: int, likely: Mapping[int, tuple[int, ...]]) -> WaitingPE:
     wait = look.waits.get(pe)
     if wait is None:
         return _polling_pe(look, pe)
@@ -83,7 +112,8 @@ def _waiting_pe(look: Look, pe: int) -> WaitingPE:
     if wait.runs:
         run = wait.runs[0]
         what = f"{wait.call} {_word_name(wait)} {run.cmp} {run.value}"
-        return WaitingPE(pe, what, wait.at, _likely(look, wait), needs_all=False)
+        writers = likely[pe] if pe in likely else likely_writers(look, wait)
+        return WaitingPE(pe, what, wait.at, writers, needs_all=False)
     text = str(wait.description.get("text", ""))
     others: tuple[int, ...] = tuple(look.segment.members(wait.group))
     if "server" not in wait.description:
@@ -109,7 +139,7 @@ def _word_name(wait: Wait) -> str:
     return f"{slots[0]['name']}[{slots[0]['index']}]" if slots else ""
 
 
-def _likely(look: Look, wait: Wait) -> tuple[int, ...]:
+def likely_writers(look: Look, wait: Wait) -> tuple[int, ...]:
     """Return the PEs that could write the words of a wait, last writers first."""
     writers = look.writers(wait)
     first: list[int] = []

@@ -167,7 +167,7 @@ def _describe_wait(segment: Segment, seen: PEState, states: dict[int, PEState]) 
     call = seen.description.get("call")
     if call is None:
         return f"PE {pe} waits (just begun)"
-    if call == "barrier":
+    if "generation" in seen.description:
         return _describe_barrier(segment, pe, seen.description, states)
     if "text" in seen.description:
         return f"PE {pe} waits in {call} for {seen.description['text']}"
@@ -188,8 +188,9 @@ def _describe_barrier(
         here = other.waiting and other.description.get("index") == description["index"]
         if not here:
             missing.append(member)
+    inside = "" if description["call"] == "barrier" else f"{description['call']}, in "
     return (
-        f"PE {pe} waits in barrier of group {description['group']!r}: {int(entry['arrived'])} of "
+        f"PE {pe} waits in {inside}barrier of group {description['group']!r}: {int(entry['arrived'])} of "
         f"{len(members)} have arrived, missing PEs {missing}"
     )
 

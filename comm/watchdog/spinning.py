@@ -5,7 +5,7 @@ A PE in such a loop announces itself to the launcher as waiting, as long as the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from emu.comm.layout import B_WAITING, B_WAITS
@@ -18,7 +18,11 @@ _announced = False
 
 
 def wait(
-    world: World, call: str, text: str, reads: Sequence[tuple[int, int, int, int]] = ()
+    world: World,
+    call: str,
+    text: str,
+    reads: Sequence[tuple[int, int, int, int]] = (),
+    barrier: Mapping[str, int | str] | None = None,
 ) -> None:
     """Announce that this PE waits.
 
@@ -27,6 +31,7 @@ def wait(
         call: What waits.
         text: What it waits for.
         reads: The same for words of symmetric memory: PE, place in its heap, bytes, and the bits that are there.
+        barrier: The same for a barrier: ``index`` and name of its ``group``, ``generation``, and ``at`` which line.
     """
     global _announced
     if _announced:
@@ -35,6 +40,8 @@ def wait(
     description: details.Description = {"call": call, "text": text}
     if reads:
         description["reads"] = reads
+    if barrier is not None:
+        description.update(barrier)
     world.segment.write_text(world.my_pe, details.publishable(description))
     world.segment.block(world.my_pe)[B_WAITING] += 1
 

@@ -170,20 +170,26 @@ class Look:
 
     def _needs_of(self, wait: Wait) -> tuple[Need, ...]:
         """Return the needs of a PE; none if it goes on by itself, as far as is known."""
+        own = self.own_need(wait)
+        servers = None if own is None else self.server_needs(wait.pe)
+        return () if own is None or servers is None else (own, *servers)
+
+    def own_need(self, wait: Wait) -> Need | None:
+        """Return what a PE itself waits for; None if it goes on by itself, as far as is known."""
         description = wait.description
         if "generation" in description:
-            own = self.barrier_need(wait)
-        elif "runs" in description:
-            own = self._words_need(wait)
-        elif "server" in description:
-            own = self._turns_need(wait)
-        else:
-            own = None
-        if own is None:
-            return ()
-        servers = [self._server_need(wait.pe, group) for group in self.servers(wait.pe)]
-        needs = [need for need in servers if need is not None]
-        return (own, *needs) if len(needs) == len(servers) else ()
+            return self.barrier_need(wait)
+        if "runs" in description:
+            return self._words_need(wait)
+        if "server" in description:
+            return self._turns_need(wait)
+        return None
+
+    def server_needs(self, pe: int) -> tuple[Need, ...] | None:
+        """Return what the servers of a PE wait for; None if one of them goes on by itself."""
+        servers = [self._server_need(pe, group) for group in self.servers(pe)]
+        needs = tuple(need for need in servers if need is not None)
+        return needs if len(needs) == len(servers) else None
 
     def barrier_need(self, wait: Wait) -> Need | None:
         """Return the members that a barrier lacks; None if it has been passed, or somebody is on the way."""
@@ -223,8 +229,7 @@ class Look:
         """Return the PE that holds the lock which a PE waits for; None: nobody."""
         place = wait.runs[0]
         for pe in self.segment.members(place.group):
-            marks = int(place.values(self.segment, pe)[0])
-            if marks & PLACE_HOLDS and not marks & PLACE_WAITS:
+            if holds(self.segment, place, pe):
                 return pe
         return None
 
@@ -299,6 +304,12 @@ class Look:
             (name, wait.description.get(name)) for name in ("call", "index", "generation", "runs")
         ]
         return counters, repr(at), tuple(servers)
+
+
+def holds(segment: Segment, place: Run, pe: int) -> bool:
+    """Return whether a PE holds the lock in whose queue it has this place."""
+    marks = int(place.values(segment, pe)[0])
+    return bool(marks & PLACE_HOLDS and not marks & PLACE_WAITS)
 
 
 def blocks_of(segment: Segment) -> Words:

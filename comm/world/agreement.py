@@ -18,11 +18,12 @@ call next meets as if the calls that differed had not been made.
 from __future__ import annotations
 
 from emu.comm.errors import CollectiveMismatchError
+from emu.comm.layout import CALL_BYTES
 from emu.comm.memory.stop import check_stopped
 from emu.comm.sync import entry_points
 from emu.comm.sync.signal_numbers import DIFFERS, DONE
 from emu.comm.world.details import call_site
-from emu.comm.world.membership import Membership, publish_wait
+from emu.comm.world.membership import Membership, Rows, publish_wait
 
 BARRIER, REPORT, FIRST_COLLECTIVE = 1, 2, 8
 """Tags: a barrier; the exchange of a report; from here on collectives, ``STAGES`` each."""
@@ -72,9 +73,10 @@ def pass_barrier(group: Membership, arrived: int, what: str) -> bool:
 
 def mismatch(group: Membership, call: str) -> CollectiveMismatchError:
     """Exchange calls with the other members, and return the error that all of them raise."""
-    segment = group.segment
-    segment.write_call(group.members[group.my_pe], f"{call}\0{call_site()}")
-    _meet(group)
+    segment, layout = group.segment, group.segment.layout
+    me = group.members[group.my_pe]
+    segment.write_call(me, f"{call}\0{call_site()}")
+    _meet(group, [(layout.calls + me * CALL_BYTES, CALL_BYTES, -1)])
     calls = [segment.read_call(member).partition("\0")[::2] for member in group.members]
     _meet(group)  # nobody writes its next call before all have read this one
     who: dict[str, list[int]] = {}
@@ -92,9 +94,8 @@ def mismatch(group: Membership, call: str) -> CollectiveMismatchError:
     )
 
 
-def _meet(group: Membership) -> None:
-    arrived = entry_points.barrier_arrive(group.me, group.barrier_address, group.n_pes, REPORT)
-    pass_barrier(group, int(arrived), f"{group.name} (report of a mismatch)")
+def _meet(group: Membership, rows: Rows = ()) -> None:
+    pass_barrier(group, group._arrive(REPORT, rows), f"{group.name} (report of a mismatch)")
 
 
 def _numbers(pes: list[int]) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from emu.comm.errors import CommError
+from emu.comm.errors import CommError, HostsError
 
 if TYPE_CHECKING:  # it loads Numba, and launchers ask whether they are PEs
+    from emu.comm.hosts.places import Places
+    from emu.comm.world.group import Group
     from emu.comm.world.world import World
 
 _current: World | None = None
@@ -28,6 +30,33 @@ def current() -> World | None:
 def own() -> World | None:
     """Return the World that this process is a PE of, or None: a fork of a PE is none, though it can use its World."""
     return _current if _set_in == os.getpid() else None
+
+
+def places_of(group: Group) -> Places | None:
+    """Return where the PEs of a World over several hosts are, of which this is a group; None: all are on this one."""
+    port = getattr(group, "port", None)
+    places: Places | None = None if port is None else port.places
+    return places
+
+
+def check_one_host(what: str, group: Group | None = None) -> None:
+    """Raise if PEs that need to be on one host are on several.
+
+    Args:
+        what: What needs it, at the beginning of a sentence.
+        group: The group of these PEs. Default: all.
+
+    Raises:
+        HostsError: They are on several.
+    """
+    given = _current if group is None else group
+    places = None if given is None else places_of(given)
+    if given is not None and places is not None and len(places.hosts_of(given.members)) > 1:
+        raise HostsError(
+            f"{what} needs all PEs on one host, but group {given.name!r} spans several; take a group of PEs of one host where "
+            "it goes by groups, run it with `emu run -n N`, without --pes-per-node, or use emu.world(): put, get, atomics, "
+            "signals, locks, barriers and collectives reach other hosts"
+        )
 
 
 def world() -> World:

@@ -33,7 +33,6 @@ import numpy as np
 from emu.comm.arrays import Words
 from emu.comm.engine.records import KEPT, NONE, PUSHED
 from emu.comm.engine.steps import STREAM_BYTES
-from emu.comm.sync import entry_points
 from emu.comm.sync.signal_numbers import DONE
 from emu.comm.world.agreement import CLOSING, mismatch
 from emu.comm.world.allocation import Allocation
@@ -115,6 +114,8 @@ class Exchange(Staging):
     def __init__(self, group: Allocation) -> None:
         super().__init__(group)
         self.prepared = PreparedCalls(self)
+        self.rows = NO_ROWS
+        """What the call that is under way stages."""
 
     # --- one call --------------------------------------------------------------------------
 
@@ -147,6 +148,7 @@ class Exchange(Staging):
         if transfer.stage and transfer.source < 0:
             stage = np.array([(*row, piece, 0) for row in transfer.stage], np.int64)
             plan[_STAGE], plan[_STAGES] = id(stage), len(stage)
+        self.rows = stage
         table = self._open(header, plan, transfer.source, transfer.target)
         fetch = transfer.fetch(table)
         inputs = table[:, IN].tolist()
@@ -183,6 +185,7 @@ class Exchange(Staging):
         if place_in < 0:
             stage[:, 0] += data
             plan[_STAGE], plan[_STAGES] = id(stage), len(stage)
+        self.rows = stage
         table = self._open(header, plan, place_in, place_out)
         inputs, outputs = table[:, IN], table[:, OUT]
         pushes = sliced and bool((outputs >= 0).all())
@@ -235,7 +238,4 @@ class Exchange(Staging):
 
     def _close(self, header: CollectiveHeader) -> None:
         """Wait for all members."""
-        group = self.group
-        tag = header.tag + CLOSING
-        arrived = entry_points.barrier_arrive(group.me, group.barrier_address, group.n_pes, tag)
-        self.pass_barrier(header, arrived)
+        self.pass_barrier(header, self.group._arrive(header.tag + CLOSING))

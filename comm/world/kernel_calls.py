@@ -9,7 +9,9 @@ of the program.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,15 +22,22 @@ from emu.comm.ops import AtomicOp
 from emu.comm.sync import kernel_calls, kernel_numbers, signal_numbers
 from emu.comm.world.allocation import array_at
 from emu.comm.world.array import SymmetricArray
+from emu.comm.world.current import places_of
 from emu.comm.world.group import Group
+from emu.comm.world.linked import LinkedGroup
 from emu.comm.world.listening import Listener, Word
+from emu.comm.world.nodes import node_of, same_place
 from emu.comm.world.world import World
+from emu.kernels.core.annotations import Dispatcher
 from emu.kernels.core.jit import native_address
 
 MachineWords: TypeAlias = "ctypes.Array[ctypes.c_int64]"  # generic for type checkers only
 
 _kept: list[object] = []
 """What must live as long as the process: kernels call it by address."""
+
+
+_grid = (ctypes.c_uint8 * kernel_numbers.GRID_BYTES)()
 
 
 def write_machine_words(world: World, words: MachineWords) -> None:
@@ -38,6 +47,8 @@ def write_machine_words(world: World, words: MachineWords) -> None:
         world: This PE's.
         words: Room for the words, and for the addresses of the calls behind them.
     """
+    places = places_of(world)
+    here = range(world.n_pes) if places is None else places.local
     layout, segment = world.segment.layout, world.segment
     fields = layout.group_dtype.fields
     assert fields is not None
@@ -50,10 +61,35 @@ def write_machine_words(world: World, words: MachineWords) -> None:
     words[kernel_numbers.MEMBERS] = int(fields["members"][1])
     words[kernel_numbers.SIZE] = int(fields["n_pes"][1])
     words[kernel_numbers.HAS_GROUPS] = GROUPS
+    words[kernel_numbers.GRID] = ctypes.addressof(_grid)
+    words[kernel_numbers.FIRST_HERE], words[kernel_numbers.END_HERE] = here.start, here.stop
+    node = node_of(world)
+    words[kernel_numbers.NODE] = node.index
+    is_one = node.n_pes == world.n_pes
+    words[kernel_numbers.LINK] = int(segment.link is not None)
+    words[kernel_numbers.SAME_PLACE] = -1 if is_one else same_place(world).index
+
+
+class _Here(threading.local):
+    """What is known of the call that a kernel of this thread makes."""
+
+    place: tuple[str, int] | None = None
+
+
+_here = _Here()
+
+
+def place_of_call() -> tuple[str, int] | None:
+    """Return file and line of the call that a kernel of this thread makes; None: none, or they are not known."""
+    return _here.place
 
 
 def write_call(
-    world: World, words: MachineWords, name: str, failed: Callable[[BaseException], None]
+    world: World,
+    words: MachineWords,
+    name: str,
+    failed: Callable[[BaseException], None],
+    place: Callable[[], tuple[str, int] | None] = lambda: None,
 ) -> None:
     """Write the address of a call: each is loaded when the first kernel needs it.
 
@@ -62,30 +98,39 @@ def write_call(
         words: As of :func:`write_machine_words`.
         name: Name of the call.
         failed: Is called with what a call of a kernel raises; it must see to it that the kernel stops.
+        place: Returns file and line of the call, for reports.
     """
     number = list(kernel_numbers.CALLS).index(name)
     count = kernel_numbers.CALLS[name] + 1
-    # The classes of a plain World do all without Python.
-    python = None if type(world) is World else _SeenCalls(world).by_name().get(name)
+    # The classes of a plain World do all without Python, and those of one that is only recorded.
+    recorded: Mapping[str, Dispatcher] | None = getattr(world, "native_kernel_calls", None)
+    is_plain = type(world) is World or recorded is not None
+    python = None if is_plain else _SeenCalls(world).by_name().get(name)
     if python is None:
-        address = native_address(kernel_calls.CALLS[number], count)
+        plain = kernel_calls.CALLS[number]
+        address = native_address(recorded.get(name, plain) if recorded else plain, count)
     else:
         kind = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * count)
-        callback = kind(_guarded(python, failed))
+        callback = kind(_guarded(python, failed, place))
         _kept.append(callback)
         address = ctypes.cast(callback, ctypes.c_void_p).value or 0
     words[kernel_numbers.WORDS + number] = address
 
 
 def _guarded(
-    function: Callable[..., int], failed: Callable[[BaseException], None]
+    function: Callable[..., int],
+    failed: Callable[[BaseException], None],
+    place: Callable[[], tuple[str, int] | None],
 ) -> Callable[..., int]:
     def guarded(_: int, *arguments: int) -> int:
         try:
+            _here.place = place()
             return function(*arguments)
         except BaseException as error:  # noqa: BLE001 - native code cannot pass it on: the launch raises it
             failed(error)
             return 0
+        finally:
+            _here.place = None
 
     return guarded
 
@@ -100,9 +145,12 @@ class _SeenCalls:
         """Return the functions that replace native ones."""
         known = (
             *(self.put, self.get, self.put_signal, self.atomic),
-            *(self.fence, self.quiet, self.waited, self.arrive),
+            *(self.fence, self.quiet, self.carried, self.waited, self.arrive),
         )
-        return {function.__name__: function for function in known}
+        found = {function.__name__: function for function in known}
+        if hasattr(self._world, "note_wait_of_kernel"):
+            found["wait_begins"] = self.wait_begins
+        return found
 
     def put(self, pe: int, offset: int, source: int, nbytes: int) -> int:
         """As :func:`emu.comm.sync.kernel_calls.put`."""
@@ -163,11 +211,24 @@ class _SeenCalls:
         self._world.quiet()
         return 0
 
-    def waited(self, offset: int, size: int, comparison: int, value: int) -> int:
+    def wait_begins(self) -> int:
+        """As :func:`emu.comm.sync.kernel_calls.wait_begins`."""
+        return time.monotonic_ns()
+
+    def carried(self, pe: int, sent: int, fetched: int) -> int:
+        """Take the time of an emulated link; kernels make this call only where there is one."""
+        assert isinstance(self._world, LinkedGroup)
+        self._world.carry_elements(pe, sent, fetched)
+        return 0
+
+    def waited(self, offset: int, size: int, comparison: int, value: int, begun: int) -> int:
         """Tell a listener what the kernel has seen; the word may hold something else by now.
 
         A word of another PE's memory lies before, or behind, this PE's heap.
         """
+        ended: Callable[[int, int], None] | None = getattr(self._world, "note_wait_of_kernel", None)
+        if ended is not None:
+            ended(offset, begun)
         listener: Listener | None = getattr(self._world, "listener", None)
         if listener is not None:
             if size == -8:  # as kernels compare them: less 2**63

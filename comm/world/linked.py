@@ -9,6 +9,8 @@ time, which is:
 * **signal_op**: one latency, and then it is done: the target sees it no earlier.
 * **fetch_add, swap, compare_swap, fetch**: one latency, then the operation, then one latency.
 * **Non-blocking forms**: as the blocking ones, in the call.
+* **Elements that a kernel stores** (``emu.shmem.store``): as a put of their bytes; **that it loads**: as a get;
+  **that it updates**: as a put, and then as much on the way back.
 * **Locks**: as the atomics of which they are made: one on member 0, one on each PE that comes before or after.
 * **barrier**: one latency before this PE arrives; it lasts one latency more than without a link.
 * **Collectives**: a full mesh. What the others send to this PE begins to travel when all have
@@ -102,6 +104,20 @@ class LinkedGroup(Group):
     def _pass_latency(self, world_pe: int) -> None:
         if self._latency and world_pe != self._here:
             await_deadline(self, _now() + self._latency)
+
+    def carry_elements(self, pe: int, sent: int, fetched: int) -> None:
+        """Sleep for as long as bytes would travel that a kernel has sent to PE ``pe`` of the world, and fetched from it.
+
+        What is only fetched is asked for first, which takes a latency.
+        """
+        earliest = _now()
+        if sent:
+            self._carry(self._here, pe, sent, earliest)
+            earliest = _now()
+        elif pe != self._here:
+            earliest += self._latency
+        if fetched:
+            self._carry(pe, self._here, fetched, earliest)
 
     # --- put and get -----------------------------------------------------------------------
 

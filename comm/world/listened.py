@@ -18,7 +18,7 @@ from emu.comm.check_options import Checks
 from emu.comm.memory.segment import Segment
 from emu.comm.ops import AtomicOp, Cmp
 from emu.comm.sync import signal_numbers
-from emu.comm.world import transfer
+from emu.comm.world import recording, transfer
 from emu.comm.world.array import Input, Output, SymmetricArray, symmetric
 from emu.comm.world.checks import check
 from emu.comm.world.group import Group
@@ -479,10 +479,16 @@ class LinkedListenedWorld(LinkedListenedGroup, ListenedWorld):
 
 
 def make_listened_world(
-    segment: Segment, me: int, pe: int, *, poison: bool, checks: Checks
+    segment: Segment,
+    me: int,
+    pe: int,
+    *,
+    poison: bool,
+    checks: Checks,
+    is_recorded: bool = False,
 ) -> World:
     """Make the World of a PE, as :func:`emu.comm.world.making.make_world` does, with a listener."""
     kind = ListenedWorld if segment.link is None else LinkedListenedWorld
-    world = kind(segment, me, pe, poison=poison)
-    world.listener = load_room().listen(segment, me, pe, checks)
+    world = recording.class_of(kind, is_recorded)(segment, me, pe, poison=poison)
+    world.listener = load_room().listen(segment, me, pe, checks, between=int(is_recorded))
     return world

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from emu.comm.link_model import Link
 from emu.comm.memory.heap import Heap
 from emu.comm.memory.segment import Segment
+from emu.comm.sync import entry_points
 from emu.comm.world import details
 from emu.comm.world.checks import check
+
+Rows: TypeAlias = Sequence[tuple[int, int, int]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,6 +77,16 @@ class Membership:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, my_pe={self.my_pe}, n_pes={self.n_pes})"
+
+    def _arrive(self, tag: int, rows: Rows = ()) -> int:
+        """Arrive at the group's barrier, as :func:`emu.comm.sync.signals.barrier_arrive` does.
+
+        Args:
+            tag: What this PE calls.
+            rows: Memory of the segment that other members read behind the barrier: (offset, bytes, host that needs it
+                or -1 for all). On one host they can read it as it is.
+        """
+        return int(entry_points.barrier_arrive(self.me, self.barrier_address, self.n_pes, tag))
 
     @property
     def link(self) -> Link | None:

@@ -42,9 +42,10 @@ class PreparedCall:
         shape: Shape of the output.
         dtype: Dtype of the output.
         header: The call, for reports.
+        spot: Address of what a recorder knows of it; 0: nothing.
     """
 
-    __slots__ = ("_kept", "dtype", "header", "number", "shape")
+    __slots__ = ("_kept", "dtype", "header", "number", "shape", "spot")
 
     def __init__(
         self, header: CollectiveHeader, shape: tuple[int, ...], words: Words, kept: Sequence[Words]
@@ -54,6 +55,7 @@ class PreparedCall:
         self.shape = shape
         self.dtype = header.dtype
         self.number = id(words)
+        self.spot = 0
         self._kept = (words, *kept)  # which the kernels know by their numbers
 
 

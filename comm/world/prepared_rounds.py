@@ -22,7 +22,8 @@ from emu.comm.world.collective_header import COMPARED
 from emu.comm.world.rounds import PLAN, TO_CONSUME, run_rounds
 from emu.kernels.atomics import load_i32
 from emu.kernels.core.address import array_data, as_pointer
-from emu.kernels.core.jit import carray, entry_when_called, jit
+from emu.kernels.core.jit import carray, jit
+from emu.kernels.core.quick_entry import quick_entry_apart_when_called
 
 CALL = words(
     *(PLAN.names or ()),
@@ -157,5 +158,5 @@ def run_call(
     return result
 
 
-call_entry: Callable[..., int] = entry_when_called(run_call, 6)
+call_entry: Callable[..., int] = quick_entry_apart_when_called(run_call, 6)
 """Entry point of :func:`run_call`."""

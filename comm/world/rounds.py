@@ -86,6 +86,34 @@ def _consume(plan: Record, stage: Record) -> None:
         fence()
 
 
+@jit(inline="always")
+def _advance(plan: Record, stage: Record) -> int:
+    """Do what stands before the next meeting; return ``DONE``, or 0: the members must meet first."""
+    while True:
+        if plan.phase == TO_STAGE:
+            stage_turn(plan, stage, plan.round, (plan.parity + plan.round) & 1, plan.stream)
+            plan.phase = TO_CONSUME
+            return 0
+        _consume(plan, stage)
+        plan.round += 1
+        if plan.round >= plan.rounds + (1 if plan.delivery == KEPT else 0):
+            return DONE
+        if plan.sync != 0:
+            plan.phase = TO_STAGE
+
+
+@jit()
+def run_phase(plan_object: int) -> int:
+    """Do what stands before the next meeting, for members that meet by other means than :func:`run_rounds`.
+
+    Returns:
+        ``DONE``; or 0: all must meet before it is called again.
+    """
+    plan = carray(as_pointer(array_data(plan_object)), (1,), PLAN)[0]
+    stage = carray(as_pointer(array_data(plan.stage)), (plan.stages,), STAGE)
+    return _advance(plan, stage)
+
+
 @jit()
 def run_rounds(me: int, barrier: int, plan_object: int) -> int:
     """Stage, meet, consume, round by round; slices that the others reduced are fetched a round later.
@@ -101,18 +129,9 @@ def run_rounds(me: int, barrier: int, plan_object: int) -> int:
     """
     plan = carray(as_pointer(array_data(plan_object)), (1,), PLAN)[0]
     stage = carray(as_pointer(array_data(plan.stage)), (plan.stages,), STAGE)
-    last = plan.rounds + (1 if plan.delivery == KEPT else 0)
-    while True:
-        if plan.phase == TO_STAGE:
-            stage_turn(plan, stage, plan.round, (plan.parity + plan.round) & 1, plan.stream)
-            plan.phase = TO_CONSUME
-            tag = plan.tag + (OPENING if plan.opening != 0 else ROUND)
-            arrived: int = barrier_arrive(me, barrier, plan.n_pes, tag)
-            if arrived != DONE or plan.opening != 0:
-                return arrived
-        _consume(plan, stage)
-        plan.round += 1
-        if plan.round >= last:
-            return DONE
-        if plan.sync != 0:
-            plan.phase = TO_STAGE
+    while _advance(plan, stage) != DONE:
+        tag = plan.tag + (OPENING if plan.opening != 0 else ROUND)
+        arrived: int = barrier_arrive(me, barrier, plan.n_pes, tag)
+        if arrived != DONE or plan.opening != 0:
+            return arrived
+    return DONE

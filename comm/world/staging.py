@@ -60,10 +60,13 @@ class Reduction:
 class Staging:
     """The staging memory of a group."""
 
+    chunk_bytes, all_bytes = CHUNK_BYTES, CACHE_BYTES // 2
+    """Largest staging buffer of a PE, and of all together."""
+
     def __init__(self, group: Allocation) -> None:
         self.group = group
         n_pes, layout = group.n_pes, group.segment.layout
-        room = min(CHUNK_BYTES, CACHE_BYTES // 2 // n_pes, layout.heap_bytes // 64)
+        room = min(self.chunk_bytes, self.all_bytes // n_pes, layout.heap_bytes // 64)
         self.slot = max(LINE, room // n_pes // LINE * LINE)
         self.chunk = self.slot * n_pes
         self._direct = max(DIRECT_BYTES, min(STAGED_BYTES, self.chunk))

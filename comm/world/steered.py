@@ -23,6 +23,7 @@ from emu.comm.memory.segment import Segment
 from emu.comm.ops import AtomicOp, Cmp
 from emu.comm.schedule_options import Schedule
 from emu.comm.sync import signal_numbers, signals
+from emu.comm.world import recording
 from emu.comm.world.array import Input, SymmetricArray
 from emu.comm.world.group import Group
 from emu.comm.world.listened import (
@@ -480,10 +481,11 @@ def make_steered_world(
     checks: Checks,
     schedule: Schedule | None,
     faults: Faults | None,
+    is_recorded: bool = False,
 ) -> World:
     """Make the World of a PE, as :func:`emu.comm.world.making.make_world` does, with a schedule, faults or both."""
     kind = SteeredWorld if segment.link is None else LinkedSteeredWorld
-    world = kind(segment, me, pe, poison=poison)
+    world = recording.class_of(kind, is_recorded)(segment, me, pe, poison=poison)
     steering: Steering | None = None
     if schedule is not None:
         # A race check knows by itself what a late store would show, and is told of a store when that is done.
@@ -493,11 +495,14 @@ def make_steered_world(
         steering = load_faults().inject(segment, pe, faults, steering)
     assert steering is not None  # else nothing asks for this kind of world
     world.steering = steering
-    world.listener = _listener(segment, me, pe, checks, world.steering)
+    between = 2 if is_recorded else 1
+    world.listener = _listener(segment, me, pe, checks, world.steering, between)
     return world
 
 
-def _listener(segment: Segment, me: int, pe: int, checks: Checks, steering: Steering) -> Listener:
+def _listener(
+    segment: Segment, me: int, pe: int, checks: Checks, steering: Steering, between: int
+) -> Listener:
     if not checks.watches_pes:
         return UncheckedListener(me, steering)
-    return load_room().listen(segment, me, pe, checks, between=1)
+    return load_room().listen(segment, me, pe, checks, between=between)

@@ -166,6 +166,24 @@ def get(
 ) -> Array:
     """Fetch a tile: the general path behind :meth:`Group.get`."""
     world_pe = group.route(src, pe, "src")
+    offset, target = prepare_get(src, offsets, shape, out)
+    if target.size:
+        plan = copy_plan(target.shape, target.strides, src.strides, src.itemsize)
+        entry_points.move_tile(group.me, world_pe, offset, id(target), plan.address, GET)
+    return target
+
+
+def prepare_get(
+    src: SymmetricArray,
+    offsets: Sequence[int] | None,
+    shape: Sequence[int] | None,
+    out: Output | None,
+) -> tuple[int, Array]:
+    """Check the tile that is to be fetched; return the offset of its first element, and the array to fill.
+
+    Raises:
+        ArgumentError: Rank, offset, extent or ``out`` is wrong.
+    """
     if offsets is not None:
         offsets = check.integers("offsets", offsets)
         if len(offsets) != src.ndim:
@@ -183,11 +201,7 @@ def get(
         raise ArgumentError(f"shape must not be negative, but got {shown(extent)}")
     start = offsets if offsets is not None or extent == src.shape else (0,) * len(extent)
     offset = window(src, start, extent, name, "src")
-    target = _target(out, extent, src.dtype)
-    if target.size:
-        plan = copy_plan(extent, target.strides, src.strides, src.itemsize)
-        entry_points.move_tile(group.me, world_pe, offset, id(target), plan.address, GET)
-    return target
+    return offset, _target(out, extent, src.dtype)
 
 
 def _target(out: Output | None, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from emu.comm.errors import ArgumentError, UnknownGroupError
-from emu.comm.layout import GROUPS
+from emu.comm.errors import ArgumentError
+from emu.comm.memory.group_table import find_or_make
 from emu.comm.memory.heap import Heap
 from emu.comm.memory.segment import Segment
 from emu.comm.world.checks import check
@@ -20,11 +20,13 @@ class World(Group):
 
     _group_type: type[Group] = Group
 
-    def __init__(self, segment: Segment, me: int, pe: int, *, poison: bool) -> None:
+    def __init__(
+        self, segment: Segment, me: int, pe: int, *, poison: bool, heap: Heap | None = None
+    ) -> None:
         super().__init__(
             Identity(
                 segment=segment,
-                heap=Heap(segment, me, pe, poison=poison),
+                heap=heap if heap is not None else Heap(segment, me, pe, poison=poison),
                 me=me,
                 world_pe=pe,
                 name="world",
@@ -71,14 +73,13 @@ class World(Group):
         members = None if pes is None else self._check_members(name, pes)
         known = self._groups.get(name)
         if known is None:
-            with self.heap.table_lock():
-                index, there = self._find_or_make(name, members)
+            index, there = self._agree_on(name, members)
             if self.my_pe not in there:
                 raise ArgumentError(
                     f"pes must contain this PE {self.my_pe} for group {name!r}, but got {there}"
                 )
             identity = replace(self.identity, name=name, members=there, index=index)
-            known = self._group_type(identity)
+            known = self._new_group(identity)
             self._groups[name] = known
         if members is not None and members != known.members:
             raise ArgumentError(
@@ -100,28 +101,11 @@ class World(Group):
             )
         return members
 
-    def _find_or_make(
-        self, name: str, members: tuple[int, ...] | None
-    ) -> tuple[int, tuple[int, ...]]:
-        layout = self.segment.layout
-        encoded = name.encode()  # at most 128 characters, so at most NAME_BYTES
-        for index in range(
-            1, GROUPS
-        ):  # groups are never removed: the first unused entry ends the search
-            start = layout.groups + index * layout.group_bytes
-            size = layout.group_dtype.itemsize
-            entry = self.segment.bytes[start : start + size].view(layout.group_dtype)[0]
-            if entry["used"] and entry["name"] == encoded:
-                return index, tuple(int(p) for p in entry["members"][: entry["n_pes"]])
-            if not entry["used"]:
-                if members is None:
-                    raise UnknownGroupError(
-                        f"name must be that of a known group, but {name!r} is not known; make it on each of its members with "
-                        f'world.group("{name}", [PE numbers])'
-                    )
-                entry["members"][: len(members)] = members
-                entry["n_pes"], entry["name"], entry["used"] = len(members), encoded, 1
-                return index, members
-        raise ArgumentError(
-            f"a world holds at most {GROUPS} groups, but {name!r} would be one more"
-        )
+    def _agree_on(self, name: str, members: tuple[int, ...] | None) -> tuple[int, tuple[int, ...]]:
+        """Return (number, members) of the group ``name`` in the table of groups, where it may be made now."""
+        with self.heap.table_lock():
+            return find_or_make(self.segment, name, members)
+
+    def _new_group(self, identity: Identity) -> Group:
+        """Return a group that this PE did not know."""
+        return self._group_type(identity)

@@ -24,6 +24,7 @@ ROOMS = {
     "torch_npu": "torch_npu",
     "torch": "PyTorch",
     "sdy": "Shardy",
+    "trace": "Traces, counts, predictions",
 }
 
 

@@ -43,6 +43,7 @@ _EXTENDED = {
     )
 }
 _WORDS = {1: "uint8", 2: "int16"}
+_WORDS_OF = {size: np.dtype(name) for size, name in _WORDS.items()}
 
 # torch dtype: (torch dtype of the integers, NumPy dtype); filled when a tensor is first seen.
 _carried: dict[torch.dtype, tuple[torch.dtype, DType]] = {}
@@ -86,7 +87,11 @@ def as_array(name: str, value: Any, *, detach: bool = False) -> Array:
         try:
             if carried is None:
                 return as_shared_array(value)
-            return as_shared_array(value.view(carried[0])).view(carried[1])
+            words, dtype = carried
+            address = value.data_ptr()
+            if not address:
+                return as_shared_array(value.view(words)).view(dtype)
+            return np.asarray(_Shared(value, address, _WORDS_OF[dtype.itemsize])).view(dtype)
         except (TypeError, RuntimeError, ValueError) as error:
             raise ArgumentError(
                 f"{name} must be a dense tensor in host memory, of a dtype that NumPy has, but got "
@@ -102,10 +107,13 @@ class _Shared:
     def __init__(self, tensor: torch.Tensor, address: int, dtype: DType) -> None:
         step = dtype.itemsize
         self.tensor = tensor
+        strides = None  # in C's order
+        if not tensor.is_contiguous():
+            strides = tuple([stride * step for stride in tensor.stride()])
         self.__array_interface__ = {
             "data": (address, False),
             "shape": tuple(tensor.shape),
-            "strides": tuple(stride * step for stride in tensor.stride()),
+            "strides": strides,
             "typestr": dtype.str,
             "version": 3,
         }

@@ -163,7 +163,7 @@ def _inner(tensor: Tensor) -> Tensor | Storage:
 
 @functools.cache
 def device_count() -> int:
-    """Return the number of devices of each type: ``EMU_DEVICES``, or the number of PEs, or 1.
+    """Return the number of devices of each type: ``EMU_DEVICES``, or the number of PEs on this host, or 1.
 
     Raises:
         ValueError: ``EMU_DEVICES`` is not a whole number of at least 1.
@@ -172,12 +172,14 @@ def device_count() -> int:
     if given is not None:
         return given
     from emu.comm.errors import CommError
-    from emu.comm.world.current import world
+    from emu.comm.world.current import places_of, world
 
     try:
-        return world().n_pes
+        here = world()
     except CommError:
         return 1
+    places = places_of(here)
+    return here.n_pes if places is None else len(places.local)
 
 
 def accelerator_type() -> str:

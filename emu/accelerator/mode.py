@@ -205,6 +205,10 @@ def _run_on(device: torch.device, func: TorchFunction, args: Args, kwargs: Kwarg
     return result
 
 
+innermost = _run_on
+"""What runs a call on tensors of a device below all that is told of calls: what counts them comes before what records them."""
+
+
 def _note_call(func: TorchFunction, args: Args, kwargs: Kwargs | None, result: object) -> None:
     from emu.accelerator.initialisation import note_call
 

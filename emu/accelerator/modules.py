@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import torch
 import torch.cuda.nvtx
 
-from emu.accelerator import graphs
+from emu.accelerator import graphs, mstx
 from emu.accelerator.annotations import DeviceLike, Namespace
 from emu.accelerator.device_tags import (
     accelerator_type,
@@ -20,6 +21,7 @@ from emu.accelerator.device_tags import (
     set_current_device,
 )
 from emu.accelerator.errors import NotEmulatedError
+from emu.accelerator.import_hooks import while_imported
 from emu.accelerator.patches import record, replace, replace_all
 from emu.accelerator.runtime import index_of, make_namespace, synchronize
 
@@ -55,16 +57,48 @@ def install() -> None:
     for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
         replace(torch.cuda.nvtx, name, lambda *_, **__: 0, "NVTX is not there")
     replace(torch.version, "cuda", CUDA_VERSION, "scripts ask for it")
+    replace(torch.backends.cuda, "is_built", _is_built, "scripts and tests ask for it")
+    # It takes functions of the allocator of such a build, else stand-ins of its own.
+    while_imported("torch._inductor.cudagraph_trees", _not_built)
+    for name in _WORKSPACES:
+        replace(torch._C, name, lambda: None, "torch calls them in CUDA builds; there are none")
     replace(torch.backends.cudnn, "is_acceptable", lambda tensor: False, "cuDNN is not there")
     npu = types.ModuleType("torch.npu", "The functions of an emulated NPU.")
     for name, value in make_namespace("npu").items():
         setattr(npu, name, value)
+    vars(npu)["mstx"] = mstx
     vars(npu)["get_amp_supported_dtype"] = lambda: [torch.float16, torch.bfloat16]
     if hasattr(torch, "npu"):  # what an earlier uninstallation has left
         delattr(torch, "npu")
     torch._register_device_module("npu", npu)
     record("torch.npu", "torch registers a module for the device", _leave_npu)
     replace_all(torch.accelerator, _accelerator(), "C++ knows of no accelerator")
+
+
+_WORKSPACES = (
+    "_cuda_clearCublasWorkspaces",
+    "_cuda_resetCublasWorkspaceSize",
+    "_cuda_resetCublasLtWorkspaceSize",
+)
+"""Functions that manage the memory of cuBLAS."""
+
+
+class _Built:
+    answer = True
+
+
+def _is_built() -> bool:
+    """Return True: programs take the build for one with CUDA."""
+    return _Built.answer
+
+
+@contextlib.contextmanager
+def _not_built() -> Iterator[None]:
+    _Built.answer = False
+    try:
+        yield
+    finally:
+        _Built.answer = True
 
 
 def _leave_npu() -> None:

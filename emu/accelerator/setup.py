@@ -43,6 +43,7 @@ from emu.accelerator import (
     red_zones,
     serialization,
     storages,
+    test_cases,
     torch_streams,
     tracing,
     wrappers,
@@ -52,8 +53,10 @@ from emu.accelerator.mode import adopt, calling_back, enter, leave, on_stack
 from emu.accelerator.nvshmem import alias as nvshmem
 from emu.accelerator.patches import record, replace
 from emu.accelerator.state import begin_pass, end_pass
+from emu.comm.world import recording
 from emu.comm.world.listened_heaps import find_heaps
 from emu.kernels.core import environment
+from emu.tile.counting.state import Counting
 
 if TYPE_CHECKING:
     from torch.autograd.graph import GradientEdge
@@ -88,6 +91,7 @@ def set_up() -> None:
     foreign_arrays.install()
     profiling.install()
     legacy_types.install()
+    test_cases.install()
     storages.install()
     red_zones.install()
     poison.install()
@@ -114,6 +118,11 @@ def set_up() -> None:
         from emu.accelerator import stream_check
 
         stream_check.start()
+    _cover_counting()
+    if recording.active is not None:
+        from emu.accelerator import recorded
+
+        recorded.start()
 
 
 def tear_down() -> None:
@@ -129,7 +138,27 @@ def tear_down() -> None:
     if told is not None:
         told.stop()
     leave()
+    _end_counting()
     patches.undo_all()
+
+
+def _cover_counting() -> None:
+    """Count operators while somebody wants to know; the module is loaded then."""
+    Counting.operator_switches.append(_switch_counting)
+    if Counting.sink is not None and Counting.operators:
+        _switch_counting(True)
+
+
+def _switch_counting(begins: bool) -> None:
+    if begins or "emu.accelerator.counted" in sys.modules:
+        from emu.accelerator import counted
+
+        counted.switch(begins)
+
+
+def _end_counting() -> None:
+    _switch_counting(False)
+    Counting.operator_switches.remove(_switch_counting)
 
 
 def _generate_npu_methods() -> None:

@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from emu.commands.mpi_found import find_mpi
 from emu.kernels.core.environment import usable_cores
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def examine() -> list[Finding]:
         _shared_memory,
         _waiting,
         _numba,
+        _products,
         _optional,
         _cache,
     )
@@ -97,7 +99,7 @@ def precompile(console: Console | None = None) -> None:
     """
     from rich.console import Console
 
-    from emu.comm.process.launch import launch
+    from emu.comm.process.launching import launch
     from emu.kernels.core.jit import cache_dir
     from emu.kernels.precompile import STEPS
     from emu.stablehlo.compiled.precompile import precompile as precompile_programs
@@ -251,18 +253,28 @@ def _numba() -> Iterator[Finding]:
     )
 
 
-def _optional() -> Iterator[Finding]:
-    mpi = _version("mpi4py")
-    # A venv that is not activated has its programs beside the interpreter, not on PATH.
-    starter = shutil.which("mpiexec") or shutil.which(
-        "mpiexec", path=str(Path(sys.executable).parent)
-    )
+def _products() -> Iterator[Finding]:
+    """Say whether AMX is used, where the CPU has it."""
+    if importlib.util.find_spec("numba") is None:
+        return
+    from emu.kernels.gemm.arguments import has_amx
+    from emu.kernels.gemm.microkernel import LAYOUT
+
+    if not LAYOUT.amx:
+        return
     yield Finding(
-        name="MPI",
-        value=f"mpi4py {mpi or 'not installed'}, mpiexec {starter or 'not found'}",
-        present=mpi is not None and starter is not None,
-        cost="not used yet: PEs run on one machine",
+        name="AMX",
+        value="used by products of int8 and native bf16" if has_amx() else "refused by the system",
+        present=has_amx(),
+        cost=""
+        if has_amx()
+        else "products of int8 and native bf16 use vector registers, and take longer",
     )
+
+
+def _optional() -> Iterator[Finding]:
+    mpi = find_mpi(_version("mpi4py"))
+    yield Finding(name="MPI", value=mpi.value, present=mpi.present, cost=mpi.cost)
     torch = _version("torch")
     yield Finding(
         name="torch",

@@ -1,4 +1,4 @@
-"""The command line: ``emu run``, ``demo``, ``doctor``, ``tiling`` and ``sdy``.
+"""The command line: ``emu run``, ``demo``, ``doctor``, ``tiling``, ``trace``, ``predict``, ``calibrate`` and ``sdy``.
 
 Only ``argparse`` is imported at the top, so that ``emu --help`` answers at once; each command
 imports what it needs. This module and those it calls for printing are the only ones that print.
@@ -9,13 +9,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emu.commands import option_types
-from emu.commands.run_arguments import add_run, cores
+from emu.commands.predict_arguments import add_calibrate, add_predict
+from emu.commands.run_arguments import add_run
 from emu.commands.sdy.cost_arguments import add_cost
+from emu.commands.trace.arguments import add_trace
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,6 +36,9 @@ examples:
   emu pytest tests                              the tests of a library for GPUs
   emu sdy explain --value %5 program.mlir       why a value of a sharded program is sharded as it is
   emu sdy cost program.mlir                     what its communication costs, and why
+  emu predict run.emutrace --device h200        what a recorded run would take on a device
+  emu trace convert run.emutrace run.json       a trace of emu run --trace, for other viewers
+  emu trace stats run.emutrace                  where the time of a recorded run went
   emu tiling --hex "01 00 00 00 ..."            the bytes of tiling data, field by field
   emu doctor                                    what this machine offers
 
@@ -96,6 +100,9 @@ def _parser() -> argparse.ArgumentParser:
     doctor.set_defaults(command=_doctor)
     _add_tiling(commands)
     _add_sdy(commands)
+    add_predict(commands, _predict, option_types.count)
+    add_calibrate(commands, _calibrate)
+    add_trace(commands)
     return parser
 
 
@@ -268,6 +275,12 @@ def _add_sdy_run(tools: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         action="store_true",
         help="compute operation by operation in NumPy: slow, and what defines the meaning",
     )
+    run.add_argument(
+        "--transport",
+        choices=("shm", "mpi"),
+        default="shm",
+        help="mpi: mpiexec has started this command on several hosts, which share the PEs (default: shm)",
+    )
     run.set_defaults(command=_sdy_run)
 
 
@@ -284,10 +297,10 @@ def _complain(message: object) -> None:
 def _run(options: argparse.Namespace) -> int:
     from emu.check import CheckError
     from emu.comm.errors import CommError
-    from emu.commands.run import RunOptions, run_module, run_script, run_text
-    from emu.commands.run_orders import launcher
+    from emu.commands.run_command import run_command
     from emu.commands.run_pytest import pytest_arguments, run_pytest
     from emu.kernels.errors import CacheFolderError
+    from emu.trace.errors import TraceError
 
     if not options.script and not options.module:
         if options.replay is not None:
@@ -298,38 +311,14 @@ def _run(options: argparse.Namespace) -> int:
         return run_pytest(of_pytest)
     _announce_compiling()
     try:
-        options = _without_torchrun(options)
-        n_pes, devices = _pes_and_devices(options)
-        how = RunOptions(
-            n_pes=n_pes,
-            timeout=options.timeout,
-            prefix_output=options.prefix,
-            link=options.link,
-            devices=devices,
-            device_model=options.device_model,
-            stdin=options.stdin,
-            interpret=options.interpret,
-            program=options.program,
-            check=options.check,
-            memory_model=options.memory_model,
-            autotune=options.autotune,
-            poison=options.poison,
-            fault=tuple(options.fault),
-            launcher=launcher(options, options.words),
-        )
-        if options.module:
-            run_module(options.module[0], options.module[1:], how)
-        elif options.script == "-":
-            run_text(sys.stdin.read(), options.arguments, replace(how, stdin="none"))
-        else:
-            run_script(options.script, options.arguments, how)
+        run_command(options, _complain)
     except ModuleNotFoundError as error:  # as python -m: a message and 1
         _complain(error)
         return 1
     except CheckError as error:
         return _report_findings(error, options.report)
-    except (CommError, CacheFolderError, FileNotFoundError) as error:  # nothing was started
-        _complain(error)
+    except (CommError, CacheFolderError, FileNotFoundError, TraceError) as error:
+        _complain(error)  # nothing was started
         return USAGE
     except ExceptionGroup as group:
         _write_report(options.report, _found_in(group))
@@ -380,40 +369,6 @@ def _write_report(path: Path | None, reports: Sequence[Found]) -> None:
         write_reports(path, reports)
     except OSError as error:
         _complain(f"the report could not be written: {error}")
-
-
-def _without_torchrun(options: argparse.Namespace) -> argparse.Namespace:
-    """Return what to run where that is torchrun: its script, on as many PEs as it has processes.
-
-    Raises:
-        ArgumentError: Its command line asks for what one launch cannot do.
-        ModuleNotFoundError: torch is not installed.
-    """
-    from emu.commands.torchrun import as_run, is_torchrun
-
-    if not is_torchrun(options):
-        return options
-    from emu.commands.run import device_count
-
-    return as_run(options, device_count(options.devices, cores()), cores())
-
-
-def _pes_and_devices(options: argparse.Namespace) -> tuple[int, int | None]:
-    """Return the numbers of PEs and of devices: one PE for a script that cannot use more.
-
-    Raises:
-        ArgumentError: The number of devices breaks a rule.
-    """
-    if options.n_pes is not None:
-        return options.n_pes, options.devices
-    from emu.commands.run import can_use_world, device_count
-
-    if options.module or options.script == "-" or can_use_world(options.script):
-        return cores(), options.devices
-    # As many devices as it would have had on several PEs: a single process may use them all.
-    devices = device_count(options.devices, cores())
-    _complain(f"{options.script} uses no World, so it runs on one PE; -n N runs it on N")
-    return 1, devices
 
 
 def _announce_compiling() -> None:
@@ -514,8 +469,21 @@ def _sdy_run(options: argparse.Namespace) -> int:
             timeout=options.timeout,
             reference=options.reference,
             mesh=options.mesh,
+            transport=options.transport,
         )
     )
+
+
+def _predict(options: argparse.Namespace) -> int:
+    from emu.commands.predict import run_predict
+
+    return run_predict(options)
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    from emu.commands.calibrate import run_calibrate
+
+    return run_calibrate(options)
 
 
 def _sdy_cost(options: argparse.Namespace) -> int:
@@ -529,6 +497,7 @@ def _sdy_cost(options: argparse.Namespace) -> int:
             shardings=options.sharding,
             links=options.link,
             flops=options.flops,
+            device=options.device,
             what_if=options.what_if,
             json=options.json,
             limit=options.most,

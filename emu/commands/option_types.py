@@ -48,6 +48,15 @@ def check(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def trace(text: str) -> str:
+    """Return the name of a file of a trace."""
+    from emu.comm.process.launch_options import TRACES
+
+    if not text.endswith(TRACES):
+        raise argparse.ArgumentTypeError(f"must end in {', '.join(TRACES)}, but got {text!r}")
+    return text
+
+
 def fault(text: str) -> str:
     """Return what goes wrong on purpose, as ``EMU_FAULT`` says it."""
     from emu.comm.errors import ArgumentError

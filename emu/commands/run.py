@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import linecache
+import math
 import os
 import re
 import runpy
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from emu.comm.link_model import Link
 
 
+_TIMEOUT = 60.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """Options of a run.
@@ -37,6 +42,8 @@ class RunOptions:
         link: Emulated link between each two PEs. Default: none.
         devices: Number of emulated devices of each kind that a PE sees, at least 1. Default: the
             environment's ``EMU_DEVICES``, or as many as there are PEs.
+        ranks_per_node: How many PEs make up a node, for what asks for its local rank. Default: the environment's
+            ``EMU_RANKS_PER_NODE``, or all.
         device_model: Model of GPU that emulated CUDA devices answer as, as ``EMU_DEVICE_MODEL`` names it. Default:
             the environment's.
         stdin: Number of the PE that gets standard input, ``"all"`` or ``"none"``.
@@ -49,14 +56,17 @@ class RunOptions:
         poison: Whether new symmetric memory, and what ``torch.empty`` and its kin make on emulated devices, is filled
             with NaN, or 0xA5 in every byte.
         fault: What goes wrong on purpose, as ``EMU_FAULT`` says it. Default: the environment's.
+        trace: Files that are to say what each PE did, as of ``emu.launch``. Default: none.
+        count: Folder for what each PE's kernels did. Default: that is not counted.
         launcher: What starts the PEs, called as ``emu.launch``. Default: that.
     """
 
     n_pes: int
-    timeout: float = 60.0
+    timeout: float = _TIMEOUT
     prefix_output: bool = True
     link: Link | None = None
     devices: int | None = None
+    ranks_per_node: int | None = None
     device_model: str | None = None
     stdin: int | str = 0
     interpret: bool = False
@@ -66,6 +76,8 @@ class RunOptions:
     autotune: str | None = None
     poison: bool = False
     fault: tuple[str, ...] = ()
+    trace: tuple[str, ...] = ()
+    count: str | None = None
     launcher: Callable[..., object] | None = None
 
 
@@ -219,7 +231,7 @@ class Program:
 
 def _run(program: Program, options: RunOptions, imports_torch: bool) -> None:
     devices = device_count(options.devices, options.n_pes)
-    variables = torchrun_environment(options.n_pes, devices)
+    variables = torchrun_environment(options.n_pes, devices, _ranks_per_node(options))
     if devices == 1 and options.devices is None and environment.device_count() is None:
         del variables[
             "EMU_DEVICES"
@@ -227,19 +239,21 @@ def _run(program: Program, options: RunOptions, imports_torch: bool) -> None:
     variables |= _interpreting(options)
     variables |= _device_model(options)
     checks = _checks(options)
+    _check_count(options, checks)
     if options.check is not None:
         variables["EMU_CHECK"] = checks.of_kernels
+    variables |= _of_processes(options)
     if options.autotune is not None:
         variables["EMU_AUTOTUNE"] = options.autotune
     if options.poison:
         variables["EMU_POISON"] = "1"
     from emu.comm.fault_options import Faults
-    from emu.comm.process.launch import launch
+    from emu.comm.process.launching import launch
 
     (options.launcher or launch)(
         _run_on_pe,
         options.n_pes,
-        args=(program, variables),
+        args=(program, variables, options.count),
         timeout=options.timeout,
         prefix_output=options.prefix_output,
         link=options.link,
@@ -247,8 +261,51 @@ def _run(program: Program, options: RunOptions, imports_torch: bool) -> None:
         poison=options.poison,
         checks=checks,
         faults=Faults(options.fault) if options.fault else None,
+        trace=options.trace,
         preload=("torch",) if imports_torch else (),  # a second, once rather than on every PE
     )
+
+
+def _of_processes(options: RunOptions) -> dict[str, str]:
+    """Return the environment variables that hold for PEs which the program starts itself."""
+    variables = {}
+    if options.link is not None:
+        rate = "inf" if math.isinf(options.link.bandwidth) else f"{options.link.bandwidth!r}B/s"
+        variables["EMU_LINK"] = f"{rate},{options.link.latency!r}s"
+    if options.timeout != _TIMEOUT:
+        variables["EMU_TIMEOUT"] = repr(options.timeout)
+    if options.trace:
+        variables["EMU_TRACED"] = "1"
+    return variables
+
+
+def _ranks_per_node(options: RunOptions) -> int | None:
+    """Return how many PEs make up a node; None: all.
+
+    Raises:
+        ArgumentError: ``EMU_RANKS_PER_NODE`` is no number.
+    """
+    from emu.comm.errors import ArgumentError
+
+    try:
+        return options.ranks_per_node or environment.ranks_per_node()
+    except ValueError as error:
+        raise ArgumentError(str(error)) from None
+
+
+def _check_count(options: RunOptions, checks: Checks) -> None:
+    """Check that kernels that are counted are neither checked nor interpreted.
+
+    Raises:
+        ArgumentError: They are.
+    """
+    from emu.comm.errors import ArgumentError
+
+    if options.count is not None and (checks.of_kernels or options.interpret):
+        other = "interpret" if options.interpret else f"check={checks.of_kernels!r}"
+        raise ArgumentError(
+            f"count must be given without other ways to run kernels, but got {other}"
+        )
 
 
 def _checks(options: RunOptions) -> Checks:
@@ -365,16 +422,28 @@ def device_count(devices: int | None, n_pes: int) -> int:
         raise ArgumentError(str(error)) from None
 
 
-def torchrun_environment(n_pes: int, devices: int) -> dict[str, str]:
-    """Return the environment variables that every PE gets, as with ``torchrun`` on one machine.
+def torchrun_environment(
+    n_pes: int, devices: int, ranks_per_node: int | None = None
+) -> dict[str, str]:
+    """Return the environment variables that every PE gets, as with ``torchrun`` on one machine, or on several.
 
     Another launch's values are replaced, but a port is kept: it may have been opened for this one.
+
+    Raises:
+        ArgumentError: ``ranks_per_node`` does not divide ``n_pes``.
     """
+    local = n_pes if ranks_per_node is None else ranks_per_node
+    if local < 1 or n_pes % local:
+        from emu.comm.errors import ArgumentError
+
+        raise ArgumentError(
+            f"ranks_per_node must be a divisor of the number of PEs, {n_pes}, but got {ranks_per_node!r}"
+        )
     of_all = {
         "WORLD_SIZE": n_pes,
-        "LOCAL_WORLD_SIZE": n_pes,
+        "LOCAL_WORLD_SIZE": local,
         "ROLE_WORLD_SIZE": n_pes,
-        "GROUP_WORLD_SIZE": 1,
+        "GROUP_WORLD_SIZE": n_pes // local,
         "GROUP_RANK": 0,
         "ROLE_NAME": "default",
         "MASTER_ADDR": "127.0.0.1",
@@ -387,7 +456,20 @@ def torchrun_environment(n_pes: int, devices: int) -> dict[str, str]:
         "TORCHINDUCTOR_COMPILE_THREADS": os.environ.get("TORCHINDUCTOR_COMPILE_THREADS")
         or _compile_threads(n_pes),
     }
+    if ranks_per_node is not None:
+        of_all["EMU_RANKS_PER_NODE"] = local
     return {name: str(value) for name, value in of_all.items()}
+
+
+def _ranks(pe: int, ranks_per_node: int) -> dict[str, str]:
+    """Return the environment variables of a PE alone."""
+    node, local = divmod(pe, ranks_per_node)
+    return {
+        "RANK": str(pe),
+        "ROLE_RANK": str(pe),
+        "LOCAL_RANK": str(local),
+        "GROUP_RANK": str(node),
+    }
 
 
 def _compile_threads(n_pes: int) -> int:
@@ -406,11 +488,16 @@ def _free_port() -> int:
     return port
 
 
-def _run_on_pe(program: Program, variables: dict[str, str]) -> None:
-    from emu.comm.world.current import world
+def _run_on_pe(program: Program, variables: dict[str, str], count: str | None) -> None:
+    from emu.comm.world.current import places_of, world
 
-    os.environ.update(variables)
-    os.environ.update(dict.fromkeys(("RANK", "LOCAL_RANK", "ROLE_RANK"), str(world().my_pe)))
+    me = world().my_pe
+    os.environ.update(variables | _ranks(me, int(variables["LOCAL_WORLD_SIZE"])))
+    places = places_of(world())
+    if places is not None:
+        from emu.commands.run_hosts import torchrun_environment_of
+
+        os.environ.update(torchrun_environment_of(world(), places))
     keep_freed_memory(world().n_pes)
     stand_ins.install()
     # The program's own folder comes first, as Python has it; it may shadow a stand-in.
@@ -420,6 +507,7 @@ def _run_on_pe(program: Program, variables: dict[str, str]) -> None:
     sys.argv = [program.name, *program.arguments]
     _poison_tensors()
     _watch_tensors()
+    leave_counts = _count_launches(count)
     try:
         if program.is_module:
             runpy.run_module(program.name, run_name="__main__", alter_sys=True)
@@ -428,7 +516,18 @@ def _run_on_pe(program: Program, variables: dict[str, str]) -> None:
         else:
             runpy.run_path(program.name, run_name="__main__")
     finally:
+        leave_counts()
         _report_red_zones()
+
+
+def _count_launches(folder: str | None) -> Callable[[], None]:
+    """Count what kernels do, if there is a folder for that; return what writes it there."""
+    if folder is None:
+        return lambda: None
+    from emu.comm.world.current import world
+    from emu.trace.counting.pes import Counted
+
+    return functools.partial(Counted(world()).leave, folder)
 
 
 def _run_text(text: str) -> None:

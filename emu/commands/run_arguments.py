@@ -41,6 +41,18 @@ def add_run(
         "imports nothing with a World)",
     )
     run.add_argument(
+        "--pes-per-node",
+        type=option_types.count,
+        metavar="N",
+        help="one World over all hosts on which mpiexec or srun has started this command once, with N PEs on each; "
+        "needs mpi4py (default: all PEs are on this host)",
+    )
+    run.add_argument(
+        "--hosts",
+        metavar="A,B,...",
+        help="with --pes-per-node: start this command by mpiexec on these hosts",
+    )
+    run.add_argument(
         "--timeout",
         type=option_types.seconds,
         default=60.0,
@@ -48,8 +60,15 @@ def add_run(
         help="seconds without progress after which waiting PEs are reported as deadlocked "
         "(default: %(default)g)",
     )
+    run.add_argument(
+        "--progress",
+        action="store_true",
+        help="show in the terminal what each PE does, while it runs (nothing where standard error is no terminal, nor with "
+        "--explore and --replay)",
+    )
     _add_surroundings(run)
     _add_checks(run)
+    _add_trace(run)
     _add_orders(run)
     run.add_argument(
         "-m",
@@ -85,6 +104,13 @@ def _add_surroundings(run: argparse.ArgumentParser) -> None:
         metavar="D",
         help="number of emulated npu and cuda devices that a PE sees "
         "(default: EMU_DEVICES, or as many as there are PEs)",
+    )
+    run.add_argument(
+        "--ranks-per-node",
+        type=option_types.count,
+        metavar="R",
+        help="number of PEs that make up a node: LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK and NVSHMEM's teams of a node "
+        "say so; memory stays shared by all (default: all PEs are one node)",
     )
     run.add_argument(
         "--device-model",
@@ -141,6 +167,18 @@ def _add_checks(run: argparse.ArgumentParser) -> None:
         "ends in .html, else JSON",
     )
     run.add_argument(
+        "--count",
+        action="store_true",
+        help="count exactly what each Triton kernel does, and print it at the end: flops by dtype and unit, bytes loaded and stored "
+        "by tensor, unique bytes, lanes that were masked off, atomic operations",
+    )
+    run.add_argument(
+        "--predict",
+        metavar="DEVICE",
+        help="say at the end what the run would have taken on a device (h100, h200, mi300x, a2, a3, FILE.toml), and what bounds "
+        "each kernel, from exact counts; see emu predict",
+    )
+    run.add_argument(
         "--autotune",
         type=option_types.autotune,
         metavar="HOW",
@@ -162,6 +200,19 @@ def _add_checks(run: argparse.ArgumentParser) -> None:
         "--poison",
         action="store_true",
         help="fill new symmetric memory, and torch.empty on emulated devices, with NaN, or 0xA5 in every byte",
+    )
+
+
+def _add_trace(run: argparse.ArgumentParser) -> None:
+    """Add the option that records what the PEs do."""
+    run.add_argument(
+        "--trace",
+        action="append",
+        type=option_types.trace,
+        default=[],
+        metavar="FILE",
+        help="write down what each PE does and when; may be given several times. The end of the name says how: .pftrace for "
+        "ui.perfetto.dev, .json for TensorBoard, HTA, Chakra and chrome://tracing, .emutrace for emu trace",
     )
 
 

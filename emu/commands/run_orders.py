@@ -54,6 +54,11 @@ def launcher(options: argparse.Namespace, words: Sequence[str]) -> Callable[...,
             if getattr(options, name) is not None:
                 raise ArgumentError(f"{name} must only be given with --explore")
         return None if options.replay is None else lambda *a, **k: _replay(options, *a, **k)
+    if options.trace:
+        raise ArgumentError(
+            "trace must not be given with --explore, which runs the program many times: give it with "
+            "--replay FILE, to see the order that failed"
+        )
     if options.replay is not None:
         raise ArgumentError("replay must not be given with explore")
     if options.explore == ALL_ORDERS and options.strategy is not None:

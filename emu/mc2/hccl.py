@@ -41,6 +41,7 @@ from emu.comm.tiling import (
     Version,
     WaitPolicy,
 )
+from emu.comm.world import recording
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.checks import check
 from emu.comm.world.current import world
@@ -48,6 +49,7 @@ from emu.comm.world.group import Group
 from emu.kernels.core.messages import shown
 from emu.mc2.arguments import Tensor
 from emu.mc2.prepare_request import MAX_COUNT, PrepareRequest, data_type, locate
+from emu.mc2.recorded import Move, moves_of, record_turns
 
 Array = np.ndarray[Any, Any]
 
@@ -122,6 +124,7 @@ class Hccl:
         self._server: ServerEnd = server_of(self._group)
         self._window_bytes = check.integer("window_bytes", window_bytes, 1, MAX_COUNT)
         self._tasks: list[_Task] = []
+        self._moves: list[Move] = []
         self._last_waited = 0
         self._closed = False
         self.operator = ""
@@ -167,7 +170,8 @@ class Hccl:
         area = np.zeros_like(server.launch_area)
         write_launch(area, data, expected, places, space, windows)
         if kernel.position == PreparePosition.HOST:  # raise the server's errors here
-            KernelLaunch(area, self._group.name).records(self._group.n_pes, 0, 0)
+            for record in KernelLaunch(area, self._group.name).records(self._group.n_pes, 0, 0):
+                self._moves += moves_of(record, self._group.n_pes)
         server.leave_launch(area)
         self._kernel = kernel
         message = server.message()
@@ -383,6 +387,7 @@ class Hccl:
         base = server.prepared_turns
         server.prepared_turns += request.repeat
         self._tasks.append(_Task(slot, request.name, request.repeat, base, committed))
+        self._moves += moves_of(message, self._group.n_pes)
         return len(self._tasks) - 1
 
     # --- turns -----------------------------------------------------------------------------
@@ -454,8 +459,15 @@ class Hccl:
         try:
             if self._tasks:
                 self._server.wait(self._server.prepared_turns, "Hccl.Finalize")
+                if recording.active is not None:
+                    self._record(self._group.my_pe)
         finally:
             self._leave()
+
+    def _record(self, rank: int) -> None:
+        last = self._server.prepared_turns
+        turns = self._server.log(self._first_turn, last, rank)
+        record_turns(self._group, turns, self._moves)
 
     def _leave(self) -> None:
         """Release the communicator; tasks left unfinished by an error make it unusable."""

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from emu.comm.world import recording
+from emu.trace.events import Kind
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -32,10 +35,16 @@ class Span:
 
 @contextlib.contextmanager
 def computing(trace: list[Span] | None, pe: int, name: str, turn: int) -> Iterator[None]:
-    """Append the block's span to ``trace``, if there is one."""
-    if trace is None:
+    """Append the block's span to ``trace``, if there is one, and to the trace of the run, if that is recorded."""
+    recorder = recording.active
+    if trace is None and recorder is None:
         yield
         return
     start = time.monotonic_ns()
     yield
-    trace.append(Span(pe, "compute", name, turn, start, time.monotonic_ns()))
+    end = time.monotonic_ns()
+    if trace is not None:
+        trace.append(Span(pe, "compute", name, turn, start, end))
+    if recorder is not None:
+        site = recorder.here(Kind.TURN, name, {"turn": turn}, key=turn)
+        recorder.write_span(site, start, end)

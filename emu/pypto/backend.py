@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from emu.comm.world import recording
 from emu.kernels.core import environment
 from emu.kernels.core.messages import shown
 from emu.pypto import local
 from emu.pypto.errors import ArgumentError
 from emu.pypto.operation import LocalOp
+from emu.pypto.recorded import record_batch
 
 Backend: TypeAlias = Literal["native", "reference"]
 
@@ -47,6 +49,13 @@ def run_ops(ops: list[LocalOp], is_large: bool = True) -> None:
         ops: The ops.
         is_large: Whether a buffer that they touch has :data:`emu.pypto.operation.LEAST_ELEMENTS` elements or more.
     """
+    if recording.active is None:
+        _compute(ops, is_large)
+    else:
+        record_batch(recording.active, _compute, ops, is_large)
+
+
+def _compute(ops: list[LocalOp], is_large: bool) -> None:
     if backend_in_force() == "reference":
         local.run_ops(ops)
         return
@@ -69,6 +78,13 @@ def run_pieces(ops: list[LocalOp], is_large: bool) -> None:
         ops: The ops, on one piece of each operand.
         is_large: Whether the whole ops have :data:`emu.pypto.operation.LEAST_ELEMENTS` elements or more.
     """
+    if recording.active is None:
+        _compute_pieces(ops, is_large)
+    else:
+        record_batch(recording.active, _compute_pieces, ops, is_large)
+
+
+def _compute_pieces(ops: list[LocalOp], is_large: bool) -> None:
     if backend_in_force() == "reference" or not is_large:
         local.run_ops(ops)
         return

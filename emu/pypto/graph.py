@@ -33,11 +33,13 @@ import heapq
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from emu.comm.world import recording
 from emu.pypto.backend import run_ops
 from emu.pypto.errors import GraphError
 from emu.pypto.gathering import Gathering
-from emu.pypto.node import Node, Scope, Wait
+from emu.pypto.node import Node, Origin, Scope, Wait
 from emu.pypto.operation import LocalOp
+from emu.pypto.recorded import record_action
 from emu.pypto.reports import pending_lines
 
 if TYPE_CHECKING:
@@ -108,7 +110,7 @@ class Graph:
         if eager and not open_deps:
             if wait is None:
                 if action is not None:
-                    action()
+                    self._act(label, action)
                 return None
             if wait.poll():
                 return None
@@ -142,7 +144,7 @@ class Graph:
         for number, (deps, action) in enumerate(pieces):
             open_deps = {node for node in deps if not node.done}
             if eager and not open_deps:
-                action()
+                self._act(label, action)
                 nodes.append(None)
                 continue
             self._seq = seq - 1
@@ -368,12 +370,19 @@ class Graph:
             if node.scope.steering is not None:
                 node.scope.steering.point(node.title, ())
             try:
-                node.action()
+                self._act(node.label, node.action, node.origin)
             except Exception as error:
                 self._drop(node)
                 error.add_note(f"in {node.title} of this PE")
                 raise
         self._complete(node)
+
+    def _act(self, label: str, action: Callable[[], None], origin: Origin | None = None) -> None:
+        """Run what an op does; ``origin``: where the program has made it, if that was before."""
+        if recording.active is None:
+            action()
+        else:
+            record_action(recording.active, label, action, origin)
 
     def _complete(self, node: Node) -> None:
         node.done = True

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emu.comm.ops import Cmp
+from emu.comm.world.current import places_of
 from emu.pypto.context import CONTEXT
 from emu.pypto.grids import Grid
 from emu.pypto.shmem import Memory
@@ -219,14 +220,25 @@ def _difference(mine: Slots, row: int, slots: Slots, other: int) -> tuple[int, s
 def _other_pes(slots: Slots, row: int, me: int, *, has_value: bool) -> list[str]:
     """Name the other PEs, if any, on which the same slots have been signalled."""
     group = slots.group
-    there = [pe for pe in range(group.n_pes) if pe != me and slots.rows(pe)[row].any()]
+    here = _members_here(group)
+    there = [pe for pe in here if pe != me and slots.rows(pe)[row].any()]
     if there:
         pes = f"PE{'s' * (len(there) > 1)} {', '.join(map(str, there))} of the group"
         shown = slots.show(there[0], row)
         return [f"the same slots were signalled on {pes} ({shown}), not here: look at target_pe"]
     if has_value:
         return []
+    if len(here) < group.n_pes:
+        return [
+            "no PE has signalled these slots on any PE of this host; others cannot be looked at"
+        ]
     return ["no PE has signalled these slots, neither here nor on another PE"]
+
+
+def _members_here(group: Group) -> list[int]:
+    """Return the members whose memory this PE can look at: those on its host."""
+    places = places_of(group)
+    return [pe for pe in range(group.n_pes) if places is None or group.members[pe] in places.local]
 
 
 def explain_barrier(memory: Memory, word: SymmetricArray) -> list[str]:

@@ -10,12 +10,14 @@ from math import prod
 
 import numpy as np
 
+from emu.comm.world import recording
 from emu.pypto import operation as operations
 from emu.pypto.buffer import LARGE
 from emu.pypto.context import CONTEXT
 from emu.pypto.family import submit_divided
 from emu.pypto.node import Node
 from emu.pypto.operation import LocalOp, Operation, Rectangle
+from emu.pypto.recorded import record_action
 
 MOST_OPS = 256
 """Ops that are gathered before they run."""
@@ -66,7 +68,10 @@ def run_op(
         if t.buffer.batch == graph.batch_number:
             graph.flush()
     if graph.idle:
-        action()
+        if recording.active is None:
+            action()
+        else:
+            record_action(recording.active, label, action)
         return None
     deps = set() if pred is None else pred
     for t in reads:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -268,7 +269,7 @@ def _run_on_pe(item: pytest.Function, run: Callable[[], None], variables: dict[s
         with _children_ended():
             run()
     except StoppedError as stop:  # in a deadlock it says where the PE waits
-        stop.add_note(_WHERE + _text(_chain(_shown(item, stop))[-1][0]))
+        note_place(stop, partial(_described, item, stop))
         raise
     except (pytest.skip.Exception, pytest.xfail.Exception) as outcome:
         kind = "skipped" if isinstance(outcome, pytest.skip.Exception) else "xfailed"
@@ -280,6 +281,28 @@ def _run_on_pe(item: pytest.Function, run: Callable[[], None], variables: dict[s
     finally:
         _save_coverage()
     return Launches.count - before
+
+
+def _described(item: pytest.Function, error: BaseException) -> str:
+    """Return what pytest prints of where an error was raised."""
+    return _text(_chain(_shown(item, error))[-1][0])
+
+
+def note_place(stop: Exception, describe: Callable[[], str]) -> None:
+    """Note in what stops this PE where it was.
+
+    A stop comes twice: a wait finds it in shared memory, and the launcher's signal, whose handler raises it again, may come
+    while this describes the first. Without this the place would be lost with it.
+    """
+    from emu.comm.errors import StoppedError
+
+    while True:
+        try:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            stop.add_note(_WHERE + describe())
+        except StoppedError:
+            continue
+        return
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from emu.comm.process.launch_options import LaunchOptions
+from emu.comm.process.launch_options import MPI, LaunchOptions
 from emu.kernels.core.messages import shown
 from emu.mlir.arguments import ArgumentError, check_flag
 from emu.mlir.ir import Operation
@@ -114,7 +114,7 @@ def jit(
         ImportError: JAX is not installed, or too old.
         ArgumentError: An argument is wrong: ``function`` is not callable, the mesh is none, a sharding
             names no axis, a number or name is none of a parameter.
-        ExecutionError: ``check`` or ``options`` are wrong, or ``gather`` is False beside ``check``.
+        ExecutionError: ``check`` or ``options`` are wrong, or ``gather`` is False beside ``check`` or ``transport="mpi"``.
 
     Example:
         >>> step = emu.sdy.jit(step, mesh={"data": 2, "model": 4}, in_shardings=(None, P("data")))
@@ -128,6 +128,8 @@ def jit(
         raise ExecutionError(
             f"options must be an emu.LaunchOptions or None, but is {shown(options)}"
         )
+    if options is not None and options.transport == MPI and not gather:
+        raise ExecutionError("gather must be True with transport='mpi': PEs end with the call")
     settings = _Settings(
         abstract_mesh(mesh),
         in_shardings,

@@ -22,12 +22,24 @@ WORDS: dict[str, int] = {
     "heap_bytes": numbers.HEAP_BYTES,
     "groups": numbers.GROUPS,
     "group_bytes": numbers.GROUP_BYTES,
+    "grid": numbers.GRID,
+    "node": numbers.NODE,
+    "same_place": numbers.SAME_PLACE,
+    "first_here": numbers.FIRST_HERE,
+    "end_here": numbers.END_HERE,
+    "link": numbers.LINK,
 }
 """Words by name, and where they stand: number of this PE, number of PEs, address of this PE's heap, distance to that of
-the next PE, bytes of a heap; address of the first group's barrier, and distance to that of the next group."""
+the next PE, bytes of a heap; address of the first group's barrier, and distance to that of the next group; address of
+memory, zero at first, in which the programs of a grid meet; groups of this PE's node, and of its place in each node; first
+PE of this host, and the one behind its last; whether PEs are connected by emulated links."""
 
 CALLS: dict[str, int] = numbers.CALLS
 """Calls by name, and the number of their operands; :mod:`emu.comm.sync.kernel_calls` says what they do."""
+
+
+ORDERLESS = numbers.ORDERLESS
+"""Names of the calls by which no program finds an order with another one."""
 
 
 def place_of_call(what: str) -> int:

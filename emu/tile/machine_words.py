@@ -23,6 +23,10 @@ on_failure: Callable[[BaseException], None] | None = None
 """Is told what a call of a kernel has raised, on the thread of the kernel; set by what runs compiled kernels."""
 
 
+site_of_call: Callable[[], tuple[str, int] | None] | None = None
+"""Returns file and line of the call that a kernel of this thread makes; set by what runs compiled kernels."""
+
+
 class _Failure(threading.local):
     error: BaseException | None = None
 
@@ -56,14 +60,27 @@ def prepare(calls: Collection[str] = ()) -> None:
         _written = world
     for name in calls:
         if name not in _known:
-            write_call(world, _words, name, _failed)
+            write_call(world, _words, name, _failed, _place)
             _known.add(name)
+
+
+def _place() -> tuple[str, int] | None:
+    return None if site_of_call is None else site_of_call()
 
 
 def _failed(error: BaseException) -> None:
     _failure.error = error
     if on_failure is not None:
         on_failure(error)
+
+
+def grid_memory() -> tuple[int, int] | None:
+    """Return the first address of the memory in which the programs of a grid meet, and the one behind it.
+
+    None: the words were never written, so that no kernel has its address.
+    """
+    start = int(_words[WORDS["grid"]])
+    return (start, start + kernel_numbers.GRID_BYTES) if start else None
 
 
 def read(what: str) -> int:

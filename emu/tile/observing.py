@@ -1,7 +1,8 @@
 """Observers of running kernels: OBSERVE tells the one whose number it is given of a site, the program and values.
 
 A launch registers its observer, and passes the number to the kernel as an argument. So launches that run at the same
-time do not meet.
+time do not meet. Native code, which an OBSERVE with ``native`` calls by its address, gets the same two numbers as an
+observer, the site and the address of the record, without Python in between.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from emu.tile.assertions import Array
 
 WORDS_BEFORE = 4
 """Words of a record before the addresses of the values: the program's numbers x, y, z, the address of the observer's number."""
+
+NATIVE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+"""Native code that is told: of the site and the record; what it returns is not looked at."""
 
 Observer = Callable[[int, int], None]
 """Gets the number of a site and the address of a record of i64s: ``WORDS_BEFORE`` words, the addresses of the values.
@@ -45,14 +49,18 @@ def tell_at(site: int, record: int) -> None:
         observer(site, record)
 
 
-def tell(site: int, program: Sequence[int], values: Sequence[Array]) -> None:
+def tell(
+    site: int, program: Sequence[int], values: Sequence[Array], is_native: bool = False
+) -> None:
     """Tell the observer whose number is the first value, of the other values.
 
     Args:
         site: Number of the site.
         program: Numbers x, y, z of the program.
         values: Arrays that lie in one piece.
+        is_native: Whether the first value is the address of native code.
     """
     places = [v.__array_interface__["data"][0] for v in values]
     record = np.array([*program, *places], np.int64)
-    tell_at(site, record.__array_interface__["data"][0])
+    function = NATIVE(int(values[0].item())) if is_native else tell_at
+    function(site, record.__array_interface__["data"][0])

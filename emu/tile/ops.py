@@ -162,6 +162,7 @@ class Code(enum.IntEnum):
     ASSERT = 903  # {message, names} T of i1, then what its error shows: T of any dtype, or scalars
     PRINT = 904  # {prefix, hex} values...
     OBSERVE = 905  # {site} i64, values...           tells the observer of that number the values: see ``observing``
+    # {native = true} of an OBSERVE: its i64 is the address of native code that is called instead.
 
     # 950: the machine that a PE is a part of: see ``machine``
     MACHINE_WORD = 950  # {what} -> i64                the same for all programs of a launch

@@ -17,6 +17,7 @@ from typing import Any, Generic, Self, TypeVar, cast
 
 from emu.kernels.core import environment
 from emu.kernels.core.messages import shown
+from emu.tile.counting.state import Counting
 from emu.triton.knob_values import CompileTimes, HookChain, NvidiaTool
 
 __all__ = [
@@ -492,7 +493,9 @@ class runtime_knobs(base_knobs):
 
     interpret = env_bool("TRITON_INTERPRET")
     debug = env_bool("TRITON_DEBUG")
-    check: str | None = environment.check()  # read once: each launch looks at it
+    check: str | None = environment.check() or (
+        "count" if Counting.sink is not None else None
+    )  # read once: each launch looks at it
     override_arch = env_opt_str("TRITON_OVERRIDE_ARCH")
     launch_enter_hook: HookChain[Callable[..., object]] = HookChain()
     launch_exit_hook: HookChain[Callable[..., object]] = HookChain(reversed=True)

@@ -160,6 +160,9 @@ def _compile_as_triton(module: ModuleType) -> None:
     triton: Any = sys.modules["triton"]
     _ledger.replace(module, "jit", triton.jit, "no library is linked to kernels")
     _ledger.replace(module, "get_shmem_extern_lib", dict, "no library is linked to kernels")
+    # Its compiler's language has this name, too, which Triton's has not.
+    name = "constexpr_function"
+    _ledger.replace(triton.language, name, triton.constexpr_function, "as in its own compiler")
 
 
 # ---- the kernels' side
@@ -183,9 +186,13 @@ def _calls(module: ModuleType) -> None:
 
 
 def _regions(module: ModuleType) -> None:
+    from emu.triton.language import distributed
     from emu.triton.language.threads import simt_exec_region
 
     _ledger.replace(module, "simt_exec_region", simt_exec_region, "threads run one after the other")
+    for name in ("vector", "vector_type", "make_vector", "fill_vector", "zeros_vector"):
+        if hasattr(module, name):
+            _ledger.replace(module, name, getattr(distributed, name), "their tensors are not ours")
 
 
 def _threads(module: ModuleType) -> None:
@@ -217,7 +224,10 @@ def _barriers(module: ModuleType) -> None:
     _ledger.replace(module, "barrier_on_this_grid", barrier_on_this_grid, reason)
 
 
-_OF_THREADS = ("ld", "st", "atomic_add", "atomic_cas", "red_release")
+_OF_THREADS = (
+    *("ld", "st", "atomic_add", "atomic_cas", "red_release"),
+    *("ld_vector", "st_vector", "pack", "unpack"),
+)
 
 _LANGUAGES: Mapping[str, Callable[[ModuleType], None]] = {
     "core": _calls,

@@ -189,9 +189,42 @@ def program_order() -> int:
     return int(text)
 
 
+def link() -> str | None:
+    """Return ``EMU_LINK``, the emulated link of Worlds that no launch has made; None if it is unset or empty."""
+    return os.environ.get("EMU_LINK") or None
+
+
+def world_timeout() -> str | None:
+    """Return ``EMU_TIMEOUT``, the time-out of Worlds that no launch has made; None if it is unset or empty."""
+    return os.environ.get("EMU_TIMEOUT") or None
+
+
+def ranks_per_node() -> int | None:
+    """Return ``EMU_RANKS_PER_NODE``, how many PEs make up a node; None if it is unset: all do.
+
+    Raises:
+        ValueError: It is not a whole number of at least 1.
+    """
+    return _count("EMU_RANKS_PER_NODE")
+
+
+def trace_records() -> int | None:
+    """Return ``EMU_TRACE_RING``, the number of events of a PE that wait for the launcher of a traced run; None if it is unset.
+
+    Raises:
+        ValueError: It is not a whole number of at least 1.
+    """
+    return _count("EMU_TRACE_RING")
+
+
 def fault() -> str | None:
     """Return ``EMU_FAULT``, what goes wrong in this process's launches on purpose; None if it is unset or empty."""
     return os.environ.get("EMU_FAULT") or None
+
+
+def is_traced() -> bool:
+    """Return whether ``EMU_TRACED`` is set: the run that this process belongs to is recorded, whoever has started it."""
+    return bool(os.environ.get("EMU_TRACED"))
 
 
 def of_pes() -> dict[str, str]:

@@ -448,8 +448,10 @@ def native_address(function: Dispatcher, integers: int) -> int:
     return int(compiled.library.get_pointer_to_function(name))
 
 
-def entry_when_called(function: Dispatcher, integers: int) -> EntryPoint:
-    """Return :func:`entry`, which is looked up, or compiled, at its first call only.
+def entry_when_called(
+    function: Dispatcher, integers: int, make: Callable[[Dispatcher, int], EntryPoint] = entry
+) -> EntryPoint:
+    """Return :func:`entry`, or what ``make`` returns, which is looked up, or compiled, at its first call only.
 
     A process that imports the kernel and never calls it, as a launcher does, loads no compiled code: the first
     that is loaded costs 0.2 s, for Numba's registries.
@@ -460,28 +462,31 @@ def entry_when_called(function: Dispatcher, integers: int) -> EntryPoint:
     Args:
         function: A kernel made by :func:`jit`.
         integers: Number of its arguments, all ``int64``.
+        make: What makes the entry of both.
     """
     if not hasattr(function, "overloads"):  # under NUMBA_DISABLE_JIT
         return entry(function, integers)
 
     def late(*arguments: object) -> object:
-        found = entry(function, integers)
+        found = make(function, integers)
         _replace_everywhere(late, found)
         return found(*arguments)
 
-    _late_entries.append((late, function, integers))
+    _late_entries.append((late, function, integers, make))
     return late
 
 
-_late_entries: list[tuple[EntryPoint, Dispatcher, int]] = []
+_late_entries: list[
+    tuple[EntryPoint, Dispatcher, int, Callable[[Dispatcher, int], EntryPoint]]
+] = []
 """What :func:`entry_when_called` has returned, with its arguments."""
 
 
 def load_stored_entries() -> None:
     """Load now what :func:`entry_when_called` would load later, of the kernels that are in the cache."""
-    for late, function, integers in _late_entries:
+    for late, function, integers, make in _late_entries:
         if is_stored(function, entry_signature(integers)):
-            _replace_everywhere(late, entry(function, integers))
+            _replace_everywhere(late, make(function, integers))
 
 
 def _replace_everywhere(late: EntryPoint, found: EntryPoint) -> None:

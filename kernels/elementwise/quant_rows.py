@@ -14,9 +14,11 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
+from emu.kernels.atomics import fence
 from emu.kernels.cast import widen
 from emu.kernels.core.address import aligned_data, array_data, as_pointer, move_bytes
 from emu.kernels.core.annotations import Array, Bits, EntryPoint, IrBuilder, IrValue, Real
+from emu.kernels.core.caches import last_cache
 from emu.kernels.core.dtypes import (
     BF16,
     F16,
@@ -29,6 +31,7 @@ from emu.kernels.core.dtypes import (
     f32_to_f16,
 )
 from emu.kernels.core.jit import annotated_entry, carray, fixed_intrinsic, jit
+from emu.kernels.elementwise.channel_scales import PAST_ALIGN, quantize_channels, tabulate
 from emu.kernels.elementwise.one_scale import GROUP, Divisor, divisor_for, quantize_groups
 from emu.kernels.strided.copy import copy_row
 from emu.kernels.strided.operands import Planes, Sides, data, plane_offset, walk
@@ -39,14 +42,22 @@ DIVIDE, MULTIPLY, RESTORE = range(3)
 BLOCK = 1024
 """Elements at a time where they are packed, or where one scale holds for all of them."""
 
-SCRATCH_BYTES = (4 + 4 + 4 + 4) * BLOCK + 64
-"""Private memory of the loops: scales, zero points, packed source, result to unpack; a cache line to
-align them by."""
+SCRATCH_BYTES = (4 + 4 + 4 + 4 + 4 + 4) * BLOCK + 64
+"""Private memory of the loops: scales, zero points, packed source, result to unpack, both parts of the scales'
+reciprocals; a cache line to align them by."""
+
+_WORTH = 4
+"""Rows from which it pays to tabulate reciprocals of their scales."""
 
 # Added to a value of at most 2**22, it leaves the nearest integer in the last bits of the sum, whose
 # bit pattern, read as a signed integer, still grows with the value where that is larger or negative.
 _MAGIC = np.float32(1.5 * 2**23)
 _LOWEST, _HIGHEST = (np.int32(0x4B400000 + n) for n in (-128, 127))
+
+
+def is_beyond_caches(nbytes: int) -> bool:
+    """Return whether a result of so many bytes will not be found in the caches by whoever reads it."""
+    return nbytes > last_cache() // 2
 
 
 def as_fp32(vector: Array) -> Array:
@@ -93,11 +104,18 @@ class ScaledWalk(NamedTuple):
 
 
 class Scales(NamedTuple):
-    """Addresses of the scales and zero points of a row, fp32, and the number of them before they repeat."""
+    """Addresses of the scales and zero points of a row, fp32, and the number of them before they repeat.
+
+    ``past`` says that results go past the caches. ``high`` and ``low`` are the addresses of both parts of their reciprocals (:mod:`emu.kernels.elementwise.channel_scales`);
+    0: values are scaled one by one.
+    """
 
     scale: int
     zero: int
     period: int
+    past: int
+    high: int
+    low: int
 
 
 def scaled_walk(
@@ -178,11 +196,36 @@ def _restore(kind: int, target: int, source: int, scale: int, zero: int, n: int)
 
 
 @jit()
-def _block(op: int, kind: int, target: int, source: int, scale: int, zero: int, n: int) -> None:
+def _block(
+    op: int, kind: int, target: int, source: int, scales: Scales, first: int, n: int
+) -> None:
+    """Convert ``n`` dense elements, whose scales begin with number ``first``."""
+    at = 4 * first
+    scale, zero = scales.scale + at, scales.zero + at
     if op == RESTORE:
         _restore(kind, target, source, scale, zero, n)
-    else:
-        _quantize(op, kind, target, source, scale, zero, n)
+        return
+    done = 0
+    if scales.high:
+        size = 4 if kind == F32 else 2
+        groups = n // GROUP
+        group = 0
+        while group < groups:
+            done = group * GROUP
+            by = at + 4 * done
+            past = scales.past != 0 and (target + done) % PAST_ALIGN == 0
+            tables = (scales.scale + by, scales.zero + by, scales.high + by, scales.low + by)
+            s, t = source + done * size, target + done
+            group += quantize_channels(op == DIVIDE, kind, t, s, groups - group, tables, past)
+            if group < groups:  # it has a strange value
+                by = 4 * group * GROUP
+                s, t = source + group * GROUP * size, target + group * GROUP
+                _quantize(op, kind, t, s, scale + by, zero + by, GROUP)
+                group += 1
+        done = groups * GROUP
+        source, target = source + done * size, target + done
+    if done < n:
+        _quantize(op, kind, target, source, scale + 4 * done, zero + 4 * done, n - done)
 
 
 @jit()
@@ -199,18 +242,18 @@ def _row(op: int, kind: int, sides: Sides, loop: Loop, scales: Scales, scratch: 
     packed = scratch + 8 * BLOCK
     result = packed + 4 * BLOCK
     dense = loop.target == t_size and loop.source == s_size
+    near = Scales(scales.scale, scales.zero, scales.period, 0, scales.high, scales.low)
     for start in range(0, loop.extent, scales.period):
         end = min(start + scales.period, loop.extent)
         if dense:
             t, s = sides.target + start * t_size, sides.source + start * s_size
-            _block(op, kind, t, s, scales.scale, scales.zero, end - start)
+            _block(op, kind, t, s, scales, 0, end - start)
             continue
         for first in range(start, end, BLOCK):
             m = min(BLOCK, end - first)
-            at = 4 * (first - start)
             s, t = sides.source + first * loop.source, sides.target + first * loop.target
             copy_row(s_size, packed, s, m, s_size, loop.source)
-            _block(op, kind, result, packed, scales.scale + at, scales.zero + at, m)
+            _block(op, kind, result, packed, near, first - start, m)
             copy_row(t_size, t, result, m, loop.target, t_size)
 
 
@@ -240,18 +283,19 @@ def _row_by_one(
 
 
 @jit()
-def repeated_scales(scale: int, zero: int, copies: int, period: int, scratch: int) -> Scales:
+def repeated_scales(scale: int, zero: int, walk: ScaledWalk, past: int, scratch: int) -> Scales:
     """Return the scales and zero points in the arrays with these ``id()``.
 
-    Where ``copies`` of their ``period`` elements are wanted, these are written to ``scratch`` first.
+    Where the walk wants copies of them, these are written to ``scratch`` first. ``past``: results go past the caches.
     """
+    copies, period = walk.copies, walk.period
     a, z = array_data(scale), array_data(zero)
     if copies == 1:
-        return Scales(a, z, period)
+        return Scales(a, z, period, past, 0, 0)
     for i in range(copies):
         move_bytes(scratch + 4 * i * period, a, 4 * period)
         move_bytes(scratch + 4 * (BLOCK + i * period), z, 4 * period)
-    return Scales(scratch, scratch + 4 * BLOCK, copies * period)
+    return Scales(scratch, scratch + 4 * BLOCK, copies * period, past, 0, 0)
 
 
 @jit()
@@ -269,16 +313,28 @@ def scale_rows(
         scratch: Address of ``SCRATCH_BYTES - 64`` bytes that nobody else uses, but that may begin with
             the scales and zero points of :func:`repeated_scales`.
     """
-    filled = -1
+    filled = tabulated = -1
     by_one, by = divisor_for(np.float32(0.0), np.float32(0.0))
     inner, rows = walk.inner, walk.rows
+    repeats = inner.extent * rows.extent * walk.planes.total // max(scales.period, 1)
+    may_tabulate = op != RESTORE and inner.scale != 0 and scales.period <= BLOCK
+    may_tabulate = may_tabulate and repeats >= _WORTH
+    high, low = scratch + 16 * BLOCK, scratch + 20 * BLOCK
+    has_tables = False
     for plane in range(walk.planes.total):
         t_plane = sides.target + plane_offset(walk.planes, plane, 3, 0)
         s_plane = sides.source + plane_offset(walk.planes, plane, 3, 1)
         p_plane = plane_offset(walk.planes, plane, 3, 2)
         for row in range(rows.extent):
             p = p_plane + row * rows.scale
-            here = Scales(scales.scale + p, scales.zero + p, scales.period)
+            here = Scales(scales.scale + p, scales.zero + p, scales.period, scales.past, 0, 0)
+            if may_tabulate:
+                if p != tabulated:
+                    n = min(scales.period, inner.extent)
+                    has_tables = tabulate(op == DIVIDE, here.scale, here.zero, high, low, n)
+                    tabulated = p
+                if has_tables:
+                    here = Scales(here.scale, here.zero, here.period, here.past, high, low)
             if inner.scale == 0:
                 if p != filled:
                     a = carray(as_pointer(here.scale), (1,), np.float32)[0]
@@ -290,7 +346,7 @@ def scale_rows(
                         _fill(scratch, a, m)
                         _fill(scratch + 4 * BLOCK, z, m)
                     filled = p
-                here = Scales(scratch, scratch + 4 * BLOCK, BLOCK)
+                here = Scales(scratch, scratch + 4 * BLOCK, BLOCK, 0, 0, 0)
             t, s = t_plane + row * rows.target, s_plane + row * rows.source
             part = Sides(t, s, sides.target_size, sides.source_size)
             if by_one:
@@ -301,14 +357,23 @@ def scale_rows(
 
 @jit()
 def _scale_arrays(
-    op: int, kind: int, sides: Sides, scale: int, zero: int, scratch: int, walk: ScaledWalk
+    op: int,
+    kind: int,
+    sides: Sides,
+    scale: int,
+    zero: int,
+    scratch: int,
+    walk: ScaledWalk,
+    past: int,
 ) -> None:
     """:func:`scale_rows` of arrays given by their ``id()``."""
     room = aligned_data(scratch)
-    scales = repeated_scales(scale, zero, walk.copies, walk.period, room)
+    scales = repeated_scales(scale, zero, walk, past, room)
     t, s = array_data(sides.target), array_data(sides.source)
     here = Sides(t, s, sides.target_size, sides.source_size)
     scale_rows(op, kind, here, scales, walk, room)
+    if past:
+        fence()  # others must not see what comes next before what was stored past the caches
 
 
 @functools.cache
@@ -375,7 +440,7 @@ def _quantize_dynamic(
             else:
                 _fill(room, scale, min(n, BLOCK))
                 _fill(zeros, np.float32(0.0), min(n, BLOCK))
-                _row(DIVIDE, kind, part, dense, Scales(room, zeros, BLOCK), room)
+                _row(DIVIDE, kind, part, dense, Scales(room, zeros, BLOCK, 0, 0, 0), room)
 
 
 @functools.cache

@@ -11,8 +11,9 @@ from emu.kernels.core.annotations import Array
 from emu.kernels.core.checks import check
 from emu.kernels.core.dtypes import BF16, BFLOAT16, F16, F32, F64, I8
 from emu.kernels.core.messages import shown
+from emu.kernels.core.tile_data import is_permitted
 from emu.kernels.errors import ArgumentError
-from emu.kernels.gemm.microkernel import BF16_PAIRS, HAS_PAIRS
+from emu.kernels.gemm.microkernel import BF16_AMX, BF16_PAIRS, HAS_PAIRS, INT8_AMX, LAYOUT
 
 _F16, _F32, _F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 _I8, _I32 = np.dtype(np.int8), np.dtype(np.int32)
@@ -32,6 +33,11 @@ _PLANS: dict[
 }
 
 
+def has_amx() -> bool:
+    """Return whether products of int8 and native bf16 use AMX: this CPU has it, and this process may use it."""
+    return LAYOUT.amx and is_permitted()
+
+
 def kind_for(kind: int, precision: object) -> int:
     """Return the arithmetic kind of a product of operands of a kind, in a precision.
 
@@ -41,7 +47,11 @@ def kind_for(kind: int, precision: object) -> int:
     if not isinstance(precision, str) or precision not in PRECISIONS:
         names = ", ".join(map(repr, PRECISIONS))
         raise ArgumentError(f"precision must be one of {names}, but got {shown(precision)}")
-    return BF16_PAIRS if kind == BF16 and HAS_PAIRS and precision == "native" else kind
+    if kind == I8:
+        return INT8_AMX if has_amx() else kind
+    if kind != BF16 or precision != "native":
+        return kind
+    return BF16_AMX if has_amx() else BF16_PAIRS if HAS_PAIRS else kind
 
 
 def factors(kind: int, alpha: object, beta: object) -> tuple[float, float]:

@@ -30,13 +30,16 @@ from emu.kernels.core.address import as_pointer, move_bytes
 from emu.kernels.core.annotations import IrBuilder, IrValue
 from emu.kernels.core.dtypes import F32, F64, I8
 from emu.kernels.core.jit import carray, fixed_intrinsic, jit
+from emu.kernels.gemm import amx_blocks
 from emu.kernels.gemm.finish import finish
 from emu.kernels.gemm.microkernel import (
+    BF16_AMX,
     BF16_PAIRS,
     COLUMNS_32,
     COLUMNS_64,
     FEW_ROWS,
     GROUP,
+    INT8_AMX,
     LAYOUT,
     ROWS,
     WIDE_32,
@@ -88,6 +91,15 @@ _MANY_COLUMNS = 256  # fewer do not pay for the copy
 _AS_STORED = (F32, F64, BF16_PAIRS)  # A's elements are what the micro-kernel reads
 
 
+_PANEL_VALUES = {INT8_AMX: 1, BF16_AMX: 2}
+"""Bytes of a value of B in AMX's panels."""
+
+
+@jit(inline="always")
+def _is_amx(kind: int) -> bool:
+    return kind in (INT8_AMX, BF16_AMX)
+
+
 @jit(inline="always")
 def _columns(kind: int) -> int:
     return COLUMNS_64 if kind == F64 else COLUMNS_32
@@ -107,20 +119,26 @@ def _group(kind: int) -> int:
 
 @jit(inline="always")
 def _steps(kind: int, count: int) -> int:
-    """Return the steps of the micro-kernel for ``count`` values of k."""
+    """Return the steps of the micro-kernel for ``count`` values of k; the words of 32 bits where k fills registers."""
+    if _is_amx(kind):
+        return amx_blocks.words_of(kind, count)
     group = _group(kind)
     return (count + group - 1) // group
 
 
-def block_columns(n: int, k: int, size: int) -> int:
+def block_columns(n: int, k: int, kind: int) -> int:
     """Return the number of columns of B that are packed at a time: whole panels, about ``PANEL_BYTES``."""
-    wide = COLUMNS_64 if size == 8 else COLUMNS_32
+    if kind in _PANEL_VALUES:
+        return amx_blocks.block_columns(n, k, _PANEL_VALUES[kind])
+    wide, size = (COLUMNS_64, 8) if kind == F64 else (COLUMNS_32, 4)
     return min(max(1, PANEL_BYTES // (max(k, 1) * size * wide)), -(-n // wide)) * wide
 
 
-def scratch_bytes(n: int, k: int, size: int) -> int:
+def scratch_bytes(n: int, k: int, kind: int) -> int:
     """Return the scratch memory that one thread needs for ``n`` columns and this ``k``."""
-    wide = block_columns(n, k, size)
+    if kind in _PANEL_VALUES:
+        return amx_blocks.scratch_bytes(n, k, _PANEL_VALUES[kind])
+    wide, size = block_columns(n, k, kind), 8 if kind == F64 else 4
     panels = wide * (k + GROUP) * size
     return panels + BLOCK_ROWS * (wide * size + _PAD) + BLOCK_ROWS * _A_ROW + 4 * _ALIGN + wide * 8
 
@@ -201,7 +219,8 @@ def _start_rows(c: Rows, initial: int, rows: int, count: int, accumulate: int) -
 @jit()
 def _pack_a(kind: int, target: int, source: Matrix, rows: int, count: int) -> None:
     if kind == I8:
-        pack_rows_int8(target, _A_ROW, source.address, source.row, source.column, rows, count)
+        at, shift = source.address, int(SHIFTED)
+        pack_rows_int8(target, _A_ROW, at, source.row, source.column, rows, count, shift)
     elif kind == BF16_PAIRS:
         pack_rows_pairs(target, _A_ROW, source.address, source.row, source.column, rows, count)
     else:
@@ -252,10 +271,12 @@ def packed_before(kind: int, columns: int, k: int) -> int:
     return columns // wide * _steps(kind, k) * wide * _size(kind)
 
 
-def packed_bytes(n: int, k: int, size: int) -> tuple[int, int]:
+def packed_bytes(n: int, k: int, kind: int) -> tuple[int, int]:
     """Return the memory that :func:`pack_whole` needs: for the panels, and for the sums."""
-    wide = COLUMNS_64 if size == 8 else COLUMNS_32
+    wide, size = (COLUMNS_64, 8) if kind == F64 else (COLUMNS_32, 4)
     columns = -(-n // wide) * wide
+    if kind in _PANEL_VALUES:
+        return columns * amx_blocks.column_bytes(_PANEL_VALUES[kind], k), 0
     return columns * (k + GROUP) * size, columns * 4
 
 
@@ -272,6 +293,9 @@ def pack_whole(kind: int, n: int, k: int, b: Matrix, packed: int, initial: int) 
             ``4 * BLOCK_STEPS`` more bytes.
         initial: Address of the memory for the sums, aligned to 64.
     """
+    if _is_amx(kind):
+        amx_blocks.pack_panels(kind, packed, b, k, n)
+        return
     _pack_b(kind, packed, b, k, n)
     if kind == I8 and SHIFTED:
         columns = (n + COLUMNS_32 - 1) // COLUMNS_32 * COLUMNS_32
@@ -285,7 +309,7 @@ def multiply(
     """Multiply matrices on this thread.
 
     Args:
-        kind: Arithmetic kind of A and B: F32, F16, BF16, BF16_PAIRS, F64 or I8.
+        kind: Arithmetic kind of A and B: F32, F16, BF16, BF16_PAIRS, F64, I8, INT8_AMX or BF16_AMX.
         size: Extents; k is at most :data:`MAX_K`, and not 0.
         a: Left matrix.
         b: Right matrix.
@@ -310,15 +334,13 @@ def multiply(
             )
     for j in range(first, size.n, room.block):
         panels = room.packed + packed_before(kind, j, size.k) if room.packed else 0
-        _block_of_columns(
-            kind,
-            Size(size.m, min(room.block, size.n - j), size.k),
-            a,
-            matrix_at(b, 0, j),
-            matrix_at(c, 0, j),
-            output_from(output, j * nbytes),
-            Workspace(room.block, room.scratch, panels, room.initial + j * 4),
-        )
+        part, right = Size(size.m, min(room.block, size.n - j), size.k), matrix_at(b, 0, j)
+        to, here = matrix_at(c, 0, j), output_from(output, j * nbytes)
+        rest = Workspace(room.block, room.scratch, panels, room.initial + j * 4)
+        if _is_amx(kind):
+            amx_blocks.multiply_block(kind, part, a, right, to, here, rest)
+        else:
+            _block_of_columns(kind, part, a, right, to, here, rest)
 
 
 @jit()

@@ -82,6 +82,8 @@ class Layout:
     """Ask for the next tile of C and the next panel of B while a tile is computed."""
     together: int = 1
     """Panels of B that are packed side by side, so that rows of B are read in longer stretches."""
+    amx: bool = False
+    """The CPU has AMX's tile registers, for int8 and bf16 (:mod:`emu.kernels.gemm.amx`)."""
 
 
 def choose_layout(features: frozenset[str], x86: bool) -> Layout:
@@ -92,7 +94,8 @@ def choose_layout(features: frozenset[str], x86: bool) -> Layout:
     if {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= features:
         dot = "vnni" if "avx512vnni" in features else "madd"
         pairs = "vdpbf16ps" if "avx512bf16" in features else ""
-        return Layout(vector_bytes=64, rows=8, vectors=2, fused=True, dot=dot, pairs=pairs)
+        amx = {"amx-tile", "amx-int8", "amx-bf16", "avx512vnni", "avx512bf16"} <= features
+        return Layout(vector_bytes=64, rows=8, vectors=2, fused=True, dot=dot, pairs=pairs, amx=amx)
     if {"avx2", "fma"} <= features:
         return Layout(
             vector_bytes=32,
@@ -192,6 +195,9 @@ PAIRS = Element(
 
 BF16_PAIRS = 1000
 """Arithmetic kind of a product of bf16 by the CPU's own instruction (``PAIRS``); beyond those of dtypes."""
+
+INT8_AMX, BF16_AMX = 1001, 1002
+"""Arithmetic kinds of products in AMX's tile registers."""
 
 GROUP = {"vnni": 4, "madd": 2, "plain": 1}[LAYOUT.dot]
 """Values of k that one step of the ``DOT`` kernel takes."""

@@ -5,7 +5,8 @@ the multiply-add of pairs, one 32-bit value elsewhere. Beyond that the order is 
 :mod:`emu.kernels.gemm.packing`: B in panels, A in rows.
 
 VNNI takes unsigned bytes on one side. A is therefore stored with 128 added, and the driver takes 128 times
-the sum of each column of B off again; modulo 2**32 that is exact.
+the sum of each column of B off again; modulo 2**32 that is exact. AMX takes signed bytes on both sides: its rows of
+A are packed with ``shift`` 0.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _BITS = 32 // GROUP
 SHIFTED = GROUP == 4
 """A is packed with 128 added to each value."""
 
-_FLIP = 0x80808080 if SHIFTED else 0
+_FLIP = 0x80808080
 
 
 def _along(builder: IrBuilder, source: IrValue, k_stride: IrValue) -> IrValue:
@@ -84,7 +85,8 @@ def _turner(read: Callable[[IrBuilder, IrValue, IrValue], IrValue], flip: int) -
 
 
 _turn_along = _turner(_along, 0)  # columns of B that are contiguous along k
-_turn_across = _turner(_across, _FLIP)  # rows of A that are contiguous across k
+_turn_across = _turner(_across, 0)  # rows of A that are contiguous across k
+_turn_shifted = _turner(_across, _FLIP)
 
 
 @jit(inline="always")
@@ -102,22 +104,24 @@ def _group(source: int, k_stride: int, count: int) -> Bits:
 
 
 @jit()
-def _pack_row(target: int, source: int, k_stride: int, start: int, count: int) -> None:
+def _pack_row(target: int, source: int, k_stride: int, start: int, count: int, shift: int) -> None:
     """Pack the groups of one row of A from k = ``start`` on."""
     groups = (count + GROUP - 1) // GROUP
+    flip = np.uint32(_FLIP if shift else 0)
     d = carray(as_pointer(target), (groups,), np.uint32)
     for g in range(start // GROUP, groups):
         left = count - g * GROUP
-        d[g] = _group(source + g * GROUP * k_stride, k_stride, left) ^ np.uint32(_FLIP)
+        d[g] = _group(source + g * GROUP * k_stride, k_stride, left) ^ flip
 
 
 @jit()
-def _pack_contiguous_row(target: int, source: int, count: int) -> None:
+def _pack_contiguous_row(target: int, source: int, count: int, shift: int) -> None:
     s = carray(as_pointer(source), (count,), np.int8)
     if GROUP == 4:
+        flip = np.int8(-128 if shift else 0)
         d8 = carray(as_pointer(target), (count,), np.int8)
         for i in range(count):
-            d8[i] = s[i] ^ np.int8(-128)
+            d8[i] = s[i] ^ flip
     elif GROUP == 2:
         d16 = carray(as_pointer(target), (count,), np.int16)
         for i in range(count):
@@ -137,6 +141,7 @@ def pack_rows_int8(
     k_stride: int,
     rows: int,
     count: int,
+    shift: int,
 ) -> None:
     """Pack ``rows`` rows of A, ``count`` values along k, into groups.
 
@@ -148,28 +153,28 @@ def pack_rows_int8(
         k_stride: Bytes from one k to the next.
         rows: Number of rows.
         count: Values in a row.
+        shift: 1 to add 128 to each value, 0 not to; :data:`SHIFTED` for the CPU's dot products.
     """
     whole = count // (SIDE * GROUP) * (SIDE * GROUP)
     turned = 0
     if k_stride == 1:
         whole = count // GROUP * GROUP
         for r in range(rows):
-            _pack_contiguous_row(target + r * target_stride, source + r * row_stride, whole)
+            _pack_contiguous_row(target + r * target_stride, source + r * row_stride, whole, shift)
         turned = rows
     elif row_stride == 1:
         turned = rows // SIDE * SIDE
         for k in range(0, whole, SIDE * GROUP):
             for r in range(0, turned, SIDE):
-                _turn_across(
-                    target + r * target_stride + k // GROUP * 4,
-                    target_stride,
-                    source + k * k_stride + r,
-                    GROUP * k_stride,
-                    k_stride,
-                )
+                to, at = target + r * target_stride + k // GROUP * 4, source + k * k_stride + r
+                if shift:
+                    _turn_shifted(to, target_stride, at, GROUP * k_stride, k_stride)
+                else:
+                    _turn_across(to, target_stride, at, GROUP * k_stride, k_stride)
     for r in range(rows):
         start = whole if r < turned else 0
-        _pack_row(target + r * target_stride, source + r * row_stride, k_stride, start, count)
+        to, at = target + r * target_stride, source + r * row_stride
+        _pack_row(to, at, k_stride, start, count, shift)
 
 
 @jit()

@@ -45,6 +45,15 @@ def the_accelerator_is_the_scripts():
     del sys.modules["torch_npu"]
 
 
+def the_build_is_taken_for_one_with_cuda():
+    assert torch.backends.cuda.is_built()
+    torch._C._cuda_clearCublasWorkspaces()
+
+
+def test_a_script_that_asks_finds_a_build_with_cuda() -> None:
+    check_on_devices(the_build_is_taken_for_one_with_cuda)
+
+
 def test_functions_that_are_not_emulated_are_refused_by_name() -> None:
     check_on_devices(what_is_missing_is_refused)
 

@@ -61,3 +61,20 @@ def test_a_broken_cuda_driver_is_reported_and_not_raised(monkeypatch):
     (finding,) = [item for item in doctor._numba() if item.name == "CUDA"]
     assert not finding.present
     assert "driver too old" in finding.value
+
+
+@pytest.mark.parametrize(
+    ("cpu", "permitted", "expected"),
+    [(False, True, []), (True, True, [(True, False)]), (True, False, [(False, True)])],
+)
+def test_amx_that_the_system_refuses_is_named(monkeypatch, cpu, permitted, expected):
+    from dataclasses import replace
+
+    from emu.kernels.gemm import arguments, microkernel
+
+    layout = replace(microkernel.LAYOUT, amx=cpu)
+    monkeypatch.setattr(microkernel, "LAYOUT", layout)
+    monkeypatch.setattr(arguments, "LAYOUT", layout)
+    monkeypatch.setattr(arguments, "is_permitted", lambda: permitted)
+    found = [(finding.present, bool(finding.cost)) for finding in doctor._products()]
+    assert found == expected

@@ -7,6 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from trace_samples import sample_bytes
+from traces import bytes_of, training_loop
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "examples/README.md"])
@@ -95,6 +97,7 @@ func.func @f(%a: tensor<4xf32>) { return }
 // expected-error @+1 {{unknown mesh: @none}}
 func.func @f(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@none, [{}]>}) { return }
 """,
+    "ring.emutrace": bytes_of(training_loop(3, 3)),
     "message.bin": bytes([1, *[0] * 82, 1, 0, 0, 0, 0, 3, 4, *[0] * 6]),
     "train.py": "import sys, torch\nprint(torch.ones(2, device='cuda').device, sys.argv[1:])\n",
 }
@@ -120,6 +123,8 @@ def test_the_command_of_the_manual_prints_what_it_shows(line, shown, command):
     for name, content in FILES.items():
         data = content if isinstance(content, bytes) else content.encode()
         (command.folder / name).write_bytes(data)
+    if "run.emutrace" in line:
+        (command.folder / "run.emutrace").write_bytes(sample_bytes(command.folder))
     words = shlex.split(line.replace("00000000…", PACKED.hex()), comments=True)[1:]
     if "train.py" in words:
         pytest.importorskip("torch")

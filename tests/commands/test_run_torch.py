@@ -73,6 +73,34 @@ def test_a_pe_has_the_environment_that_torchrun_gives(command):
         assert found[0][name] == found[1][name]
 
 
+def test_pes_are_divided_among_nodes(command):
+    found = environments(command, "--ranks-per-node", "2", n_pes=4)
+    names = ("RANK", "LOCAL_RANK", "GROUP_RANK", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE")
+    assert [tuple(int(each[name]) for name in names) for each in found] == [
+        (0, 0, 0, 2, 2),
+        (1, 1, 0, 2, 2),
+        (2, 0, 1, 2, 2),
+        (3, 1, 1, 2, 2),
+    ]
+    path = command.script("pass\n")
+    done = command("run", "-n", "4", "--ranks-per-node", "3", path)
+    assert done.returncode == 2
+    assert "ranks_per_node must be a divisor of the number of PEs, 4, but got 3" in done.stderr
+    command.environment["EMU_RANKS_PER_NODE"] = "two"
+    done = command("run", "-n", "4", path)
+    assert done.returncode == 2
+    assert "EMU_RANKS_PER_NODE must be a whole number" in done.stderr
+
+
+def test_processes_of_a_script_get_the_options_of_the_launch(command):
+    script = (
+        "import os\nprint([os.environ.get(n) for n in ('EMU_LINK', 'EMU_TIMEOUT', 'EMU_POISON')])\n"
+    )
+    options = ("--link", "25GB/s,2us", "--timeout", "7", "--poison")
+    assert output(command, script, *options, n_pes=1) == ["['25000000000.0B/s,2e-06s', '7.0', '1']"]
+    assert output(command, script, n_pes=1) == ["[None, None, None]"]
+
+
 @pytest.mark.slow
 def test_another_launchs_environment_is_replaced_and_the_users_choices_are_kept(command):
     command.environment |= {

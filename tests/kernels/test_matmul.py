@@ -8,6 +8,7 @@ import os
 import platform
 import subprocess
 import sys
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 from variants import thorough
 
 import emu
+import emu.kernels.matmul as matmul_module
 from emu.kernels.errors import ArgumentError
 from emu.kernels.gemm import blocks as gemm
 from emu.kernels.gemm.microkernel import COLUMNS_32, LAYOUT, ROWS, choose_layout
@@ -584,3 +586,23 @@ def test_what_cannot_be_packed_is_refused():
             pack(b)
     with pytest.raises(ArgumentError, match="b must have a's k of 3, but got 2"):
         matmul(np.ones((2, 3), F32), pack(np.ones((2, 2), F32)))
+
+
+def test_what_was_packed_lives_until_its_product_is_done(monkeypatch):
+    """Also where nobody but the call holds it."""
+    made, alive = [], []
+    run = matmul_module._Work.run
+
+    def watched(self, a, b, c):
+        alive.append(made[0]() is not None)
+        run(self, a, b, c)
+
+    def packed():
+        result = pack(np.ones((30, 20), F32))
+        made.append(weakref.ref(result))
+        return result
+
+    monkeypatch.setattr(matmul_module._Work, "run", watched)
+    product = matmul(np.ones((4, 30), F32), packed())
+    assert alive == [True]
+    assert (product == 30).all()

@@ -13,6 +13,7 @@ import pytest
 import emu
 
 ROOT = Path(__file__).resolve().parents[2]
+PARTS_OF_PAGE = ("page.html", "panels.js", "style.css", "timeline.js", "view.js")
 
 
 def in_package(path):
@@ -58,7 +59,10 @@ def test_the_wheel_holds_the_package_its_data_and_nothing_else(wheel):
         names = [name for name in archive.namelist() if ".dist-info/" not in name]
     expected = [in_package(path) for path in all_sources()]
     stubs = [path.relative_to(ROOT).as_posix() for path in (ROOT / "emu").rglob("*.pyi")]
-    data = [*stubs, "emu/py.typed", "emu/sdy/provenance/page.html"]
+    parts = [f"emu/trace/page/{name}" for name in PARTS_OF_PAGE]
+    devices = (ROOT / "emu/trace/prediction/devices").glob("*.toml")
+    parts += [path.relative_to(ROOT).as_posix() for path in devices]
+    data = [*stubs, "emu/py.typed", "emu/sdy/provenance/page.html", *parts]
     assert sorted(names) == sorted([*expected, *data])
 
 

@@ -1,8 +1,12 @@
 """``@pytest.mark.pes``: tests that run on several PEs."""
 
+import signal
 from fnmatch import fnmatch
 
 import pytest
+
+from emu.comm.errors import StoppedError
+from emu.pytest.pes import note_place
 
 pytest_plugins = "pytester"
 
@@ -177,7 +181,7 @@ def test_after(world):
     result.stdout.fnmatch_lines(
         [
             "*_ test_crash*",
-            "*was killed by SIGSEGV; it was in*",
+            "*was killed by SIGSEGV; memory that was written*; it was in*",
             "* in test_crash: ctypes.string_at(0)",
             "*_ test_hang*",
             "deadlock: nobody can release PEs 0 and 1 any more",
@@ -346,3 +350,23 @@ def test_b():
     )
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*ValueError*"])
+
+
+def test_a_stop_that_comes_while_the_one_before_is_described_loses_no_place() -> None:
+    """The launcher's signal may come at any line of the PE."""
+    before = signal.getsignal(signal.SIGTERM)
+    calls = []
+
+    def describe() -> str:
+        calls.append(1)
+        if len(calls) == 1:
+            raise StoppedError("again")
+        return "line 7"
+
+    stop = StoppedError("first")
+    try:
+        note_place(stop, describe)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert [note.splitlines()[-1] for note in stop.__notes__] == ["line 7"]

@@ -406,6 +406,10 @@ def test_wrong_arguments_are_named_before_anything_starts(call: Any, message: st
         ({"check": "all"}, "check must be None, 'outputs'"),
         ({"options": 3}, "options must be an emu.LaunchOptions or None, but is 3"),
         ({"check": "outputs", "gather": False}, "gather must be True for a function that is"),
+        (
+            {"options": emu.LaunchOptions(transport="mpi"), "gather": False},
+            "gather must be True with transport='mpi'",
+        ),
     ],
 )
 def test_wrong_settings_are_named_at_once(options: Any, message: str) -> None:

@@ -39,11 +39,13 @@ def emu_run(folder, *arguments):
         env={**os.environ, "PYTHONPATH": path},
         text=True,
         capture_output=True,
-        timeout=90,
+        timeout=110,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    # With an empty cache it says that it compiles.
+    said = [line for line in done.stderr.splitlines() if not line.startswith("emu: compiling")]
+    assert said == []
     assert done.stdout == ""
 
 

@@ -212,5 +212,6 @@ def test_every_operator_is_called() -> None:
     assert sorted(emu.launch(run_good_calls, 1, preload=["torch"])[0]) == sorted(computing)
 
 
+@pytest.mark.timeout(300)  # the first to come compiles the operators' kernels
 def test_wrong_arguments_are_named_and_change_nothing() -> None:
     emu.launch(run_wrong_calls, 1, preload=["torch"], args=(20260728, CALLS))

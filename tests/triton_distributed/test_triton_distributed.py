@@ -87,6 +87,10 @@ def putmem_signal_block(dst, src, size, word, value, op, pe, _semantic=None):
     "kernels/__init__.py": "",
     "kernels/nvidia/common_ops.py": """
 import triton
+import triton.language as tl
+import triton_dist
+@tl.constexpr_function
+def double(n): return 2 * n
 @triton.jit
 def barrier_on_this_grid(ptr, use_cooperative): undefined_name()
 """,

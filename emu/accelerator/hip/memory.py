@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from emu.accelerator.hip import pages
 from emu.accelerator.hip.errors import INVALID_HANDLE, INVALID_VALUE, NOT_SUPPORTED, HipError
-from emu.comm.world.current import current
+from emu.comm.world.current import check_one_host, current
 
 _NOTE = struct.Struct("=16sqqqq")  # the mark, the process, the PE or -1, the place, and the size
 _MARK = b"emu-hip-alias\0\0\0"
@@ -187,6 +187,7 @@ def _open_note(note: bytes) -> Place:
                 "come from a symmetric heap, hipMalloc or hipMemCreate",
             )
         return Place(place, -1, 0, size)
+    check_one_host("HIP's handles of memory")
     world = current()
     if world is None:
         raise HipError(
@@ -199,6 +200,7 @@ def _open_note(note: bytes) -> Place:
 
 def _symmetric_place(address: int) -> tuple[int, int] | None:
     """Return the PE in whose symmetric heap an address lies, and the place there; None: it is in no heap."""
+    check_one_host("HIP's handles of memory")
     world = current()
     if world is None:
         return None

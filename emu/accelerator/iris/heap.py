@@ -19,7 +19,7 @@ import torch
 from emu.accelerator.device_tags import assign_device
 from emu.accelerator.hip.memory import BLOCKS, Block
 from emu.comm.errors import ArgumentError
-from emu.comm.world.current import current, world
+from emu.comm.world.current import check_one_host, current, world
 
 if TYPE_CHECKING:
     from emu.comm.world.array import SymmetricArray
@@ -73,6 +73,7 @@ def make_pool(heap_size: int) -> Pool:
     Raises:
         ArgumentError: PEs gave different sizes.
     """
+    check_one_host("Iris")
     here = world()
     _free_ended()
     sizes = here.all_gather(np.array([heap_size]))  # what it needs of the heap is there from now on
@@ -107,6 +108,7 @@ def make_allocator(theirs: Any) -> Any:
                 super().__init__(heap_size, device_id, cur_rank, num_ranks)
                 self._emu_pool: Pool | None = None
                 return
+            check_one_host("Iris")
             here = world()
             if (cur_rank, num_ranks) != (here.my_pe, here.n_pes):
                 raise ArgumentError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +13,8 @@ from emu.accelerator.distributed import spawned, works
 from emu.accelerator.nvshmem.enums import FIRST_NEW_TEAM, InitStatus, Teams
 from emu.accelerator.nvshmem.errors import NvshmemError, NvshmemInvalid, check
 from emu.comm.errors import SymmetricMemoryError
-from emu.comm.world.current import current
+from emu.comm.world.current import check_one_host, current
+from emu.comm.world.nodes import node_of, ranks_per_node, same_place
 from emu.kernels.core.messages import shown
 
 if TYPE_CHECKING:  # they load Numba
@@ -44,6 +45,25 @@ class Allocation:
         return self.array.offset
 
 
+class Placement(NamedTuple):
+    """Where a piece of memory lies.
+
+    Attributes:
+        pe: World number of the PE whose heap it lies in; -1: in no heap.
+        offset: Its place there.
+        label: What reports call it.
+        arrays: Arrays of it that were made already.
+    """
+
+    pe: int
+    offset: int
+    label: str
+    arrays: dict[tuple[object, ...], SymmetricArray]
+
+
+_MOST_PLACES = 4096
+
+
 class Context:
     """NVSHMEM between ``init`` and ``finalize``.
 
@@ -58,6 +78,8 @@ class Context:
         self.device = device
         self.handle = handle
         self.inits = 1
+        self.places: dict[tuple[int, int], Placement] = {}
+        self.has_nodes = ranks_per_node(world.n_pes) < world.n_pes
         self._by_offset: dict[int, Allocation] = {}
         self._offsets: list[int] = []
         self._teams: dict[int, tuple[Group, str]] = {}
@@ -96,6 +118,12 @@ class Context:
         found = self._by_offset[self._offsets[at]]
         return found if offset < found.offset + found.nbytes else None
 
+    def keep(self, address: int, nbytes: int, placement: Placement) -> None:
+        """Remember where a piece of an allocation lies, until one is freed."""
+        if len(self.places) >= _MOST_PLACES:
+            self.places.clear()
+        self.places[address, nbytes] = placement
+
     def free(self, allocation: Allocation) -> None:
         """Free memory on every PE; all call it. Barriers before and after: nobody uses it, and it is gone."""
         works.flush_collectives()
@@ -105,6 +133,7 @@ class Context:
 
     def _free(self, allocation: Allocation) -> None:
         allocation.is_freed = True
+        self.places.clear()
         self._offsets.remove(allocation.offset)
         del self._by_offset[allocation.offset]
         allocation.array.free()
@@ -127,6 +156,10 @@ class Context:
         number = check.integer(f"{op}: {name}", team)
         if number in _EVERYBODY:
             return self.world
+        if number in _OF_NODE:
+            return node_of(self.world)
+        if number == Teams.TEAM_SAME_MYPE_NODE and self.has_nodes:
+            return same_place(self.world)
         if number in _ALONE:
             return self.world.group(f"nvshmem PE {self.world.my_pe}", [self.world.my_pe])
         if number not in self._teams:
@@ -168,9 +201,8 @@ class Context:
         del self._teams[number]
 
 
-_EVERYBODY = frozenset(
-    (Teams.TEAM_WORLD, Teams.TEAM_SHARED, Teams.TEAM_NODE, Teams.TEAM_GPU_LEADERS)
-)
+_EVERYBODY = frozenset((Teams.TEAM_WORLD, Teams.TEAM_GPU_LEADERS))
+_OF_NODE = frozenset((Teams.TEAM_SHARED, Teams.TEAM_NODE))
 _ALONE = frozenset((Teams.TEAM_SAME_MYPE_NODE, Teams.TEAM_SAME_GPU))
 _numbers = itertools.count()  # of allocations, through all initialisations
 
@@ -221,6 +253,7 @@ def end() -> None:
 
 def find_world() -> World | None:
     """Return the World of this process, which becomes a PE if it is invited to; None: it is none."""
+    check_one_host("NVSHMEM")
     return current() or spawned.accept()
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
 
 from emu.accelerator.annotations import Storage, Tensor
 from emu.accelerator.arrays import Array, as_array
-from emu.accelerator.device_tags import emulated_device
-from emu.accelerator.distributed.symmetric.memory import first_byte
+from emu.accelerator.device_tags import tag_of
 from emu.accelerator.nvshmem.buffers import Buffer
-from emu.accelerator.nvshmem.context import Allocation, Context
+from emu.accelerator.nvshmem.context import Allocation, Context, Placement
 from emu.accelerator.nvshmem.errors import NvshmemInvalid, check
 from emu.comm.errors import ArgumentError
 from emu.kernels.core.dtype_table import KINDS
@@ -30,8 +28,7 @@ ALLOCATION = "_emu_nvshmem"
 _BYTES = np.dtype(np.uint8)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Operand:
+class Operand(NamedTuple):
     """Contiguous memory that an operation reads or writes.
 
     Attributes:
@@ -44,6 +41,7 @@ class Operand:
         offset: Its place there.
         label: What reports call it.
         owner: What keeps it alive.
+        arrays: Arrays of it that were made already.
     """
 
     what: str
@@ -55,6 +53,7 @@ class Operand:
     offset: int
     label: str
     owner: object
+    arrays: dict[tuple[object, ...], SymmetricArray]
 
     def typed(self, dtype: np.dtype[Any] | None) -> tuple[int, np.dtype[Any]]:
         """Return the number of elements, and their dtype; of dtypes that the World lacks they are bytes."""
@@ -65,16 +64,22 @@ class Operand:
         self, group: Group, dtype: np.dtype[Any] | None, rows: int | None = None
     ) -> SymmetricArray:
         """Return it as an array of a group: flat, or with a number of rows."""
-        from emu.comm.world.allocation import array_at
-
         count, kind = self.typed(dtype)
         shape = (count,) if rows is None else (rows, count // rows)
-        return array_at(group, self.offset, shape, kind, self.label)
+        found = self.arrays.get((group, shape, kind))
+        if found is None:
+            from emu.comm.world.allocation import array_at
+
+            found = array_at(group, self.offset, shape, kind, self.label)
+            self.arrays[group, shape, kind] = found
+        return found
 
     def local(self, group: Group, dtype: np.dtype[Any] | None) -> SymmetricArray | Array:
         """Return this PE's memory as an input or output of the World's methods."""
         if self.pe >= 0 and self.pe == group.members[group.my_pe]:
-            return self.symmetric(group, dtype)
+            array = self.symmetric(group, dtype)
+            # What listens wants to know of symmetric memory; a plain World is faster without.
+            return array.local if _is_plain(group) else array
         count, kind = self.typed(dtype)
         if not count:
             return np.empty(0, kind)
@@ -142,29 +147,60 @@ def own(context: Context, given: Operand) -> Operand:
 
 def _of_tensor(context: Context, what: str, tensor: Tensor) -> Operand:
     with torch._C.DisableTorchFunction():
-        shape = tuple(tensor.shape)
         if tensor.layout is not torch.strided:
             raise NvshmemInvalid(f"{what} must be a dense tensor, but got layout {tensor.layout}")
         if not tensor.is_contiguous():
             raise NvshmemInvalid(
-                f"{what} must be contiguous, but got a tensor of shape {shape} with strides {tensor.stride()}"
+                f"{what} must be contiguous, but got a tensor of shape {tuple(tensor.shape)} with strides {tensor.stride()}"
             )
         if tensor.is_conj() or tensor.is_neg():
             raise NvshmemInvalid(
                 f"{what} must hold its values, but got a lazy conjugate or negative: call resolve_conj() or resolve_neg()"
             )
-        nbytes = tensor.numel() * tensor.element_size()
-        check_alive(what, allocation_of(tensor))
-        if emulated_device(tensor) is None:
-            raise NvshmemInvalid(
-                f"{what} must be on the device, but got a tensor of shape {shape} on {tensor.device}"
-            )
         try:
-            kind = as_array(what, tensor, detach=True).dtype
-        except ArgumentError:
-            kind = _BYTES
-        start = first_byte(tensor)
+            storage = tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError) as error:  # of tensors that wrap others
+            raise NvshmemInvalid(
+                f"{what} must be a tensor with memory, but got one of class {type(tensor).__name__}: {error}"
+            ) from None
+        size, allocation = tensor.element_size(), getattr(storage, ALLOCATION, None)
+        if allocation is not None:
+            check_alive(what, allocation)
+        if tag_of(tensor) is None:
+            raise NvshmemInvalid(
+                f"{what} must be on the device, but got a tensor of shape {tuple(tensor.shape)} on {tensor.device}"
+            )
+        kind = _kinds.get(tensor.dtype) or _kind_of(what, tensor)
+        nbytes = int(tensor.numel() * size)
+        start = int(storage.data_ptr() + tensor.storage_offset() * size)
     return _placed(context, what, start, nbytes, owner=tensor, dtype=kind, tensor=tensor)
+
+
+_kinds: dict[torch.dtype, np.dtype[Any]] = {}
+
+
+def _kind_of(what: str, tensor: Tensor) -> np.dtype[Any]:
+    """Return the dtype of a tensor's elements; of what NumPy lacks they are bytes."""
+    try:
+        kind: np.dtype[Any] = as_array(what, tensor, detach=True).dtype
+    except ArgumentError:
+        kind = _BYTES
+    _kinds[tensor.dtype] = kind
+    return kind
+
+
+def _is_plain(group: Group) -> bool:
+    """Return whether nobody listens to a group, or delays what it does."""
+    global _plain
+    if not _plain:
+        from emu.comm.world.group import Group
+        from emu.comm.world.world import World
+
+        _plain = (World, Group)
+    return type(group) in _plain
+
+
+_plain: tuple[type, ...] = ()
 
 
 def _of_array(context: Context, what: str, array: Array) -> Operand:
@@ -194,20 +230,24 @@ def _placed(
         raise NvshmemInvalid(
             f"{what} must have an address and at least 0 bytes, but got {nbytes} bytes at {address:#x}"
         )
-    pe, offset = place_of(context, address)
-    label = ""
-    if pe >= 0:
-        label = _label(context, what, address, nbytes)
+    known = context.places.get((address, nbytes))
+    if known is None:
+        pe, offset = place_of(context, address)
+        label = _label(context, what, address, nbytes) if pe >= 0 else ""
+        known = Placement(pe, offset, label, {})
+        if pe >= 0 and context.find(offset) is not None:  # it is told when that is freed
+            context.keep(address, nbytes, known)
     return Operand(
-        what=what,
-        address=address,
-        nbytes=nbytes,
-        dtype=dtype,
-        tensor=tensor,
-        pe=pe,
-        offset=offset,
-        label=label,
-        owner=owner,
+        what,
+        address,
+        nbytes,
+        dtype,
+        tensor,
+        known.pe,
+        known.offset,
+        known.label,
+        owner,
+        known.arrays,
     )
 
 
@@ -289,6 +329,8 @@ def check_pe(op: str, name: str, pe: Any, group: Group) -> int:
     Raises:
         NvshmemInvalid: It is none.
     """
+    if type(pe) is int and 0 <= pe < group.n_pes:  # the check below takes a tenth of a put's time
+        return pe
     return check.index(f"{op}: {name}", pe, group.n_pes, f" for {group.n_pes} PEs")
 
 

@@ -86,17 +86,21 @@ def run(
     if capture is not None:
         capture.record(act)
         return
-    _note(op, device, number, [*((t, False) for t in reads), *((t, True) for t in writes)])
+    checked = sys.modules.get("emu.accelerator.stream_check")
+    tracker: Any = None if checked is None else checked.current_tracker()
+    if tracker is not None:
+        uses = [*((t, False) for t in reads), *((t, True) for t in writes)]
+        _note(tracker, op, device, number, uses)
     act()
 
 
 def _note(
-    op: str, device: torch.device, number: int | None, uses: list[tuple[Tensor | None, bool]]
+    tracker: Any,
+    op: str,
+    device: torch.device,
+    number: int | None,
+    uses: list[tuple[Tensor | None, bool]],
 ) -> None:
-    checked = sys.modules.get("emu.accelerator.stream_check")
-    tracker: Any = None if checked is None else checked.current_tracker()
-    if tracker is None:
-        return
     with (
         torch._C.DisableTorchFunction(),
         torch._C._DisableTorchDispatch(),  # type: ignore[attr-defined, unused-ignore] # not in its stub

@@ -29,7 +29,9 @@ _BETWEEN = (
     "waiting.py",
 )
 _ROOMS_BETWEEN = tuple(
-    f"{folder}{room}{os.sep}" for folder in OWN_FOLDERS for room in ("check", "schedule", "fault")
+    f"{folder}{room}{os.sep}"
+    for folder in OWN_FOLDERS
+    for room in ("check", "schedule", "fault", "trace")
 )
 _KERNEL_CALLS = "kernel_calls.py"
 _FRONTS = tuple(f"{folder}{os.sep.join(('accelerator', 'nvshmem', ''))}" for folder in OWN_FOLDERS)
@@ -116,6 +118,8 @@ class Sites:
 
     def _of(self, operation: str, frame: FrameType) -> Site:
         kind = self._kind(frame.f_code)
+        if kind == 3 and (place := _place_in_kernel()) is not None:
+            return Site(self._number(Place(f"{operation} of a kernel", *place)), is_own=False)
         if kind >= 3:
             return self._of_program(operation if kind == 4 else f"{operation} of a kernel", frame)
         key = (id(frame.f_code), frame.f_lasti, operation)
@@ -182,6 +186,12 @@ class Sites:
             self._table[start : start + 8].view(np.int64)[0] = len(text)
             self._table[start + 8 : start + 8 + len(text)] = np.frombuffer(text, np.uint8)
         return number
+
+
+def _place_in_kernel() -> tuple[str, int] | None:
+    """Return file and line of the call that a kernel makes; None: only the launch's is known."""
+    calls = sys.modules.get("emu.comm.world.kernel_calls")
+    return None if calls is None else calls.place_of_call()
 
 
 def _is_between(name: str) -> bool:

@@ -127,7 +127,7 @@ def pypto_case(case: pypto.Case) -> Result:
 def fused_over_a_link(n_pes: int) -> Result:
     """Gather and multiply with the fused operator of MC2, over an emulated link."""
     from emu.comm.link_model import Link
-    from emu.comm.process.launch import launch
+    from emu.comm.process.launching import launch
 
     link = Link(bandwidth=_BANDWIDTH, latency=_LATENCY)
     parts = launch(_gather_and_multiply, n_pes, link=link)
@@ -223,7 +223,7 @@ def sharded_layers() -> Result:
 def deadlock() -> Result:
     """Have two PEs wait for each other, and show what the report says."""
     from emu.comm.errors import DeadlockError
-    from emu.comm.process.launch import launch
+    from emu.comm.process.launching import launch
 
     start = time.perf_counter()
     report = ""

@@ -125,7 +125,7 @@ def cases_of_file(path: Path, n_pes: int) -> tuple[list[Case], list[str]]:
 
 def run_case(case: Case) -> Outcome:
     """Run one case and compare what every PE has with the reference."""
-    from emu.comm.process.launch import launch
+    from emu.comm.process.launching import launch
 
     results = launch(_on_pe, case.n_pes, args=(case,))
     x, w, gamma, residual = (array.astype(np.float64) for array in _inputs(case))

@@ -49,6 +49,11 @@ def add_cost(
         metavar="67T",
         help="FLOP/s of a device (default: unknown, only communication is timed)",
     )
+    cost.add_argument(
+        "--device",
+        metavar="NAME[:DTYPE]",
+        help="link and FLOP/s of a device of emu predict, h100, h200, mi300x, a2, a3 or FILE.toml, for products of bf16 or DTYPE",
+    )
     several = cost.add_mutually_exclusive_group()
     several.add_argument(
         "--compare",

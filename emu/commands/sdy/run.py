@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import zipfile
 from collections.abc import Sequence
@@ -12,7 +13,9 @@ from typing import Literal, TextIO
 import numpy as np
 
 from emu.comm.errors import ArgumentError as LaunchArgumentError
-from emu.comm.process.launch_options import LaunchOptions
+from emu.comm.errors import HostsError
+from emu.comm.process.launch_options import MPI, SHM, LaunchOptions
+from emu.comm.process.mpi import initialise, started_processes
 from emu.commands.sdy.files import read_text
 from emu.mlir import parse
 from emu.mlir.arguments import ArgumentError
@@ -42,6 +45,7 @@ class Request:
         timeout: Seconds without progress after which the PEs are stopped.
         reference: Whether to compute operation by operation in NumPy, without compiling.
         mesh: Other sizes of the mesh's axes, as "x=4,y=8". Default: the module's.
+        transport: "mpi": several hosts run this command, and share the PEs; the first tells of the results.
     """
 
     file: str
@@ -53,6 +57,7 @@ class Request:
     timeout: float = 60.0
     reference: bool = False
     mesh: str | None = None
+    transport: str = SHM
 
 
 def run_program(
@@ -67,6 +72,9 @@ def run_program(
     out: TextIO = stdout or sys.stdout
     err: TextIO = stderr or sys.stderr
     try:
+        is_first = _is_first(request.transport)
+        if not is_first:
+            out = io.StringIO()
         _check_output(request.output)
         module = parse(read_text(request.file), file=request.file)
         program = Executable(
@@ -80,9 +88,10 @@ def run_program(
         out.write(_heading(request, program))
         out.flush()
         with program:
-            results = program(*given, options=LaunchOptions(timeout=request.timeout))
+            options = LaunchOptions(timeout=request.timeout, transport=request.transport)
+            results = program(*given, options=options)
         out.writelines(_lines(program, results))
-        if request.output is not None:
+        if request.output is not None and is_first:
             np.savez(request.output, *results)
     except ExceptionGroup as group:  # of PEs
         err.write(f"emu sdy run: {_told(group)}\n")
@@ -95,10 +104,28 @@ def run_program(
     except (EvaluationError, MlirError, PassFailed) as error:
         err.write(f"{error}\n")
         return 1
-    except (ArgumentError, ExecutionError, LaunchArgumentError, OSError) as error:
+    except (ArgumentError, ExecutionError, HostsError, LaunchArgumentError, OSError) as error:
         err.write(f"emu sdy run: {error}\n")
         return 2
     return 0
+
+
+def _is_first(transport: str) -> bool:
+    """Return whether this is the first of the hosts that run the command.
+
+    Raises:
+        LaunchArgumentError: Several were started, but are not to share the PEs.
+        HostsError: There is no MPI.
+    """
+    if transport == MPI:
+        return int(initialise().COMM_WORLD.Get_rank()) == 0
+    started = started_processes()
+    if started > 1:
+        raise LaunchArgumentError(
+            f"--transport must be mpi where mpiexec or srun has started this command {started} times, but got "
+            f"{transport}: each would run the whole program"
+        )
+    return True
 
 
 def _told(group: ExceptionGroup[Exception]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from emu.comm.link_model import Link
+from emu.kernels.core.figures import count_text, seconds_text
 from emu.mlir.arguments import check_module, check_text
 from emu.mlir.diagnostics import PassFailed, Severity
 from emu.mlir.gc_pause import paused_collection
@@ -29,7 +30,6 @@ from emu.sdy.costs.groups import axes_between, axes_of, groups_of
 from emu.sdy.costs.memory import Lifetimes, type_bytes
 from emu.sdy.costs.model import Payload, Transfer, transfer
 from emu.sdy.costs.program import RunCounter, Runs, uncounted
-from emu.sdy.costs.units import count_text, seconds_text
 from emu.sdy.dialect.attributes import AxisRef, Mesh
 from emu.sdy.dialect.functions import main_function
 from emu.sdy.passes.base import Pass, Pipeline, Session, run_pass

@@ -7,15 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from emu.kernels.core.figures import bytes_text, count_text, seconds_text
 from emu.kernels.core.messages import shown
 from emu.mlir.arguments import ArgumentError, check
-from emu.sdy.costs.units import (
-    aligned,
-    bytes_text,
-    count_text,
-    mesh_text,
-    seconds_text,
-)
+from emu.sdy.costs.units import aligned, mesh_text
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from emu.kernels.core.figures import bytes_text, count_text, seconds_text
 from emu.kernels.core.messages import shown
 from emu.mlir.arguments import ArgumentError, check_module, check_text
 from emu.mlir.diagnostics import Diagnostics, PassFailed
@@ -19,7 +20,7 @@ from emu.sdy.costs.analysis import cost
 from emu.sdy.costs.arguments import LinkLike, links_of, rate_of, sizes_of
 from emu.sdy.costs.changes import meshes_of
 from emu.sdy.costs.data import Cost, Total
-from emu.sdy.costs.units import aligned, bytes_text, count_text, seconds_text
+from emu.sdy.costs.units import aligned
 from emu.sdy.dialect.attributes import Mesh
 from emu.sdy.dialect.functions import main_function
 from emu.sdy.provenance.names import ValueName, named_copy

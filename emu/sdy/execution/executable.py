@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from emu.comm.process.launch_options import LaunchOptions
+from emu.comm.process.launch_options import MPI, LaunchOptions
 from emu.comm.world.current import current
 from emu.kernels.core.messages import shown
 from emu.mlir.arguments import check_flag, check_module
@@ -230,6 +230,9 @@ class Executable:
         given = check_inputs(inputs, self.partitioned.inputs, self.n_devices)
         if not gather and self.check is not None:
             raise ExecutionError("gather must be True for a program that is checked")
+        over_hosts = options is not None and options.transport == MPI
+        if not gather and over_hosts:
+            raise ExecutionError("gather must be True with transport='mpi': PEs end with the call")
         here = current()
         if here is not None:
             if not gather:
@@ -241,6 +244,8 @@ class Executable:
             with self._lock:
                 if self.n_devices == 1:
                     values, found = self._in_process(given)
+                elif options is not None and over_hosts:
+                    values, found = self._over_hosts(given, options)
                 else:
                     values, found = self._on_pes(given, options)
         finally:  # a call that has failed may have overwritten them, too
@@ -292,6 +297,23 @@ class Executable:
         values = self._alone(inputs, outputs)
         pairs = zip(self.partitioned.results, outputs, strict=True)
         return [values], [DeviceArray(placement, [x]) for placement, x in pairs]
+
+    def _over_hosts(
+        self, given: Sequence[Input], options: LaunchOptions
+    ) -> tuple[list[Values], list[DeviceArray]]:
+        """Run a program on PEs of several hosts."""
+        from emu.sdy.execution.over_hosts import run_over_hosts
+
+        devices = range(self.n_devices)
+        shards = [
+            [np.array(self._shard(p, x, device), order="C") for p, x in self._placed(given)]
+            for device in devices
+        ]
+        values, outputs = run_over_hosts(self._program, self.n_replicas, shards, options)
+        return values, [
+            DeviceArray(placement, [outputs[device][number] for device in devices])
+            for number, placement in enumerate(self.partitioned.results)
+        ]
 
     def _shard(self, placement: Placement, value: Input, device: int) -> Array:
         if isinstance(value, DeviceArray) and not is_same_place(value.placement, placement):

@@ -24,7 +24,8 @@ if TYPE_CHECKING:  # they load Numba, and launchers import this
     from emu.comm.world.world import World
     from emu.stablehlo.compiled import CompiledProgram
 
-_PRELOAD = "emu.sdy.execution.preload"
+PRELOAD = "emu.sdy.execution.preload"
+"""What the process loads that PEs are forked from."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ class ResidentPEs:
     ) -> None:
         self.options = options
         # Loaded once for all PEs, where this launch is the first.
-        preloaded = replace(options, preload=(*options.preload, _PRELOAD))
+        preloaded = replace(options, preload=(*options.preload, PRELOAD))
         self.session = Session(
             serve,
             n_pes,

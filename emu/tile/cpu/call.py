@@ -65,7 +65,11 @@ STACK_WORDS = 128
 STOPPED = BYTES // 8 + 10 + STACK_WORDS
 """Word behind the stack: whether a call of the machine has failed, and the kernel must stop."""
 
-TABLE_BYTES = 8 * (STOPPED + 1)
+SITE = STOPPED + 1
+"""Word behind that: address of the text that says where in the program the last call of the machine is, ``12:file.py``;
+0 if that is not known, or was asked for."""
+
+TABLE_BYTES = 8 * (SITE + 1)
 
 ASK_NS = 20_000_000
 """Value of ``INTERVAL``, unless programs take turns."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from llvmlite import binding
 
+from emu.kernels.core import tile_data
 from emu.tile.cpu import constant_masks
 
 _lock = threading.Lock()  # LLVM's engine is not made for two threads at once
@@ -49,10 +50,17 @@ def default_target() -> Target:
     features = os.environ.get("NUMBA_CPU_FEATURES")
     if features is None and (name or "").lower() == "generic":
         features = ""
-    return Target(
-        name or binding.get_host_cpu_name(),
-        binding.get_host_cpu_features().flatten() if features is None else features,
-    )
+    if features is None:
+        features = binding.get_host_cpu_features().flatten()
+    return Target(name or binding.get_host_cpu_name(), _usable(features))
+
+
+def _usable(features: str) -> str:
+    """Return features without AMX if the system refuses this process its registers."""
+    names = features.split(",")
+    if "+amx-tile" not in names or tile_data.is_permitted():
+        return features
+    return ",".join(name.replace("+", "-") if name.startswith("+amx-") else name for name in names)
 
 
 def host_is_x86() -> bool:

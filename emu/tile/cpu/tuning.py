@@ -14,15 +14,13 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from emu.kernels.core import environment
+from emu.kernels.core.caches import last_cache
 from emu.tile.cpu import native
 
 _VARIABLE = "EMU_CPU_CODE"
 _ROWS = re.compile("[0-9]{1,6}/[123]")
-_LAST_CACHE = 32 << 20
-"""Bytes of the last cache where the system does not say."""
 
 
 @dataclass(frozen=True)
@@ -113,19 +111,3 @@ def _of_cpu(name: str) -> Choices:
     streams = native.host_is_x86() and found.streams
     bytes_ = last_cache() // 2 if streams else None
     return Choices(bytes_, found.width, found.rows_ahead, found.rows_level)
-
-
-@functools.cache
-def last_cache() -> int:
-    """Return the size of this machine's last cache in bytes."""
-    folder = Path("/sys/devices/system/cpu/cpu0/cache")
-    sizes = [_LAST_CACHE]
-    try:
-        for index in folder.glob("index*"):
-            text = (index / "size").read_text("ascii").strip()
-            level = int((index / "level").read_text("ascii"))
-            if level >= 3 and text.endswith("K"):
-                sizes.append(int(text[:-1]) << 10)
-    except (OSError, ValueError):
-        return _LAST_CACHE
-    return max(sizes[1:], default=_LAST_CACHE)

@@ -7,7 +7,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from emu.tile import ops
-from emu.tile.ir import Attribute, Function, Module, Operation, Region, Value
+from emu.tile.ir import Function, Module, Operation, Region, Value
+from emu.tile.objects import Attribute
 from emu.tile.passes.rewriter import Rewriter
 
 

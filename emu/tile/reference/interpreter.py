@@ -256,7 +256,7 @@ def _assert(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Re
 
 def _observe(p: Program, o: Operation, operands: list[Array], frame: Frame) -> Results:
     values = [np.ascontiguousarray(v) for v in operands]
-    observing.tell(o.attributes["site"], p.number, values)
+    observing.tell(o.attributes["site"], p.number, values, bool(o.attributes.get("native")))
     return ()
 
 

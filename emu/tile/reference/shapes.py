@@ -96,6 +96,21 @@ def _native_dot(a: Array, b: Array, total: Array) -> Array:
     return total
 
 
+def dot_in_registers(a: Array, b: Array, total: Array) -> Array:
+    """Multiply fp32 values as AMX does: of each 32 values of k the even ones are one chain, the odd ones another.
+
+    A CPU that has it does so where the extent of k is a multiple of 32, and that of the columns one of 16.
+    """
+    a, b, total = flushed(a), flushed(b), flushed(total)
+    for k in range(0, a.shape[-1], 32):
+        chains = [np.zeros_like(total), np.zeros_like(total)]
+        for i in range(k, k + 32):
+            left, right = a[..., :, i, None], b[..., i, None, :]
+            chains[i % 2] = flushed(fma(left, right, chains[i % 2]))
+        total = flushed(total + flushed(chains[0] + chains[1]))
+    return total
+
+
 def flushed(x: Array) -> Array:
     """Return fp32 with subnormals as zeros of their sign."""
     return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), x), x)

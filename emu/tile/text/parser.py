@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from emu.tile.ir import Attribute, Function, Location, Module, Operation, Region, TileError, Value
+from emu.tile.ir import Function, Location, Module, Operation, Region, TileError, Value
+from emu.tile.objects import Attribute
 from emu.tile.ops import Code
 from emu.tile.text.printer import PLAIN_NAN
 from emu.tile.types import DTYPES, Pointer, ScalarType, Tile, Token, Type

@@ -43,7 +43,7 @@ from emu.triton.codegen.values import (
     type_of,
     undefined,
 )
-from emu.triton.language.threads import is_own
+from emu.triton.language.threads import is_own, settled
 from emu.triton.language.values import unflatten
 
 MAX_COPIES = 4
@@ -137,6 +137,7 @@ def _leaving_if(state: State, node: ast.If, rest: Tail) -> Outcome | None:
             node,
             _RETURN,
         )
+    value = settled(value)
     if is_own(value):
         raise state.unsupported(
             node,

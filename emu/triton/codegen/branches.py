@@ -23,7 +23,7 @@ from emu.triton.codegen.values import (
     type_of,
     undefined,
 )
-from emu.triton.language.threads import for_all, inherit, is_own
+from emu.triton.language.threads import for_all, inherit, is_own, settled
 from emu.triton.language.values import unflatten
 
 
@@ -33,6 +33,7 @@ def visit_if(state: State, node: ast.If) -> None:
     if not is_tensor(value):
         visit_block(state, node.body if static_truth(state, node, value) else node.orelse)
         return
+    value = settled(value)
     if is_own(value):
         visit_branch(state, node, value, _visit_sides)
     else:

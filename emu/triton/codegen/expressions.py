@@ -33,7 +33,8 @@ from emu.triton.codegen.values import (
     unwrap,
 )
 from emu.triton.language import overflow
-from emu.triton.language.threads import is_own
+from emu.triton.language.arithmetic import where
+from emu.triton.language.threads import is_own, settled
 from emu.triton.language.values import unflatten
 from emu.triton.source import BoundMethod, JITCallable
 
@@ -439,6 +440,9 @@ def visit_ifexp(state: State, node: ast.IfExp) -> object:
     value = state.visit(node.test)
     if not is_tensor(value):
         return state.visit(node.body if static_truth(state, node, value) else node.orelse)
+    value = settled(value)
+    if is_own(value):  # each thread chooses; both sides are computed
+        return normalize(where(value, state.visit(node.body), state.visit(node.orelse)))
     condition = as_condition(state, value)
     sides = []
     for side in (node.body, node.orelse):

@@ -28,7 +28,7 @@ from emu.triton.codegen.values import (
     type_of,
     unwrap,
 )
-from emu.triton.language.threads import for_all, inherit, is_own
+from emu.triton.language.threads import for_all, inherit, is_own, settled, widen
 from emu.triton.language.values import unflatten
 
 
@@ -88,8 +88,8 @@ def visit_for(state: State, node: ast.For) -> None:
         return
     try:
         bounds = bounds_of(state, node)
-    except OwnBounds:
-        visit_loop(state, node)
+    except OwnBounds as own:
+        visit_loop(state, node, own.bounds)
         return
     index = Value(bounds[0].handle.type, name=name)
     state.frame.scope.pop(name, None)
@@ -127,8 +127,9 @@ def visit_while(state: State, node: ast.While) -> None:
             value = getattr(value, "condition", value)
             if not is_tensor(value):
                 raise _Known(value)
+            value = settled(value)
             if is_own(value):
-                raise _OfThreads
+                raise _OfThreads(value)
             condition = condition_of(state, node, value)
             state.builder.yield_(condition.handle, *before.arguments)
         after = Region()
@@ -142,8 +143,8 @@ def visit_while(state: State, node: ast.While) -> None:
 
     try:
         _loop(state, node, build, set())
-    except _OfThreads:
-        visit_loop(state, node)
+    except _OfThreads as own:
+        visit_loop(state, node, [own.condition])
     except _Known as known:
         if static_truth(state, node, known.value):
             raise state.unsupported(
@@ -216,6 +217,7 @@ def _given(state: State, inner: dict[str, object], carried: _Carried) -> list[Va
     handles: list[Value] = []
     again: list[str] = []
     of_threads: list[str] = []
+    is_wider = False  # whether a value varies among more threads than was taken for granted
     for name, before in zip(carried.names, carried.before, strict=True):
         if name not in inner and flatten(before):
             raise TypeError(
@@ -226,6 +228,9 @@ def _given(state: State, inner: dict[str, object], carried: _Carried) -> list[Va
         if is_own(now) and not is_own(before) and not _is_block(before):
             of_threads.append(name)
             continue
+        if is_own(before) and (is_number(now) or (is_tensor(now) and not _is_block(now))):
+            now = for_all(now)
+        is_wider |= widen(before, now)
         if is_number(before) and not is_tensor(before):
             if is_tensor(now):
                 again.append(name)
@@ -236,7 +241,7 @@ def _given(state: State, inner: dict[str, object], carried: _Carried) -> list[Va
             handles += flatten(fit(now, type_of(before)))
         except Mismatch:
             raise TypeError(_changed(name, before, now)) from None
-    if again or of_threads:
+    if again or of_threads or is_wider:
         raise _Again(again, of_threads)
     return handles
 
@@ -255,6 +260,10 @@ class _Known(Exception):
 
 class _OfThreads(Exception):
     """Raised when each thread has a condition of its own."""
+
+    def __init__(self, condition: tensor) -> None:
+        super().__init__()
+        self.condition = condition
 
 
 def _first_value(name: str, now: tensor) -> str:

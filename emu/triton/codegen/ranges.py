@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from emu.triton import language
@@ -20,13 +20,17 @@ from emu.triton.codegen.values import (
 )
 from emu.triton.language.iteration import check_plain_range
 from emu.triton.language.promotion import integer_promote
-from emu.triton.language.threads import is_own
+from emu.triton.language.threads import is_own, settled
 
 ELSE = "`else` of a loop is not supported; as no loop has `break`, write the statements behind the loop"
 
 
 class OwnBounds(Exception):
     """Raised where each thread of a program has bounds of its own."""
+
+    def __init__(self, bounds: Sequence[tensor]) -> None:
+        super().__init__()
+        self.bounds = bounds
 
 
 def loop_name(state: State, node: ast.For) -> str:
@@ -98,8 +102,9 @@ def bounds_of(state: State, node: ast.For) -> list[tensor]:
     if not all(b.dtype.is_int() for b in bounds):
         kinds = ", ".join(str(b.dtype) for b in bounds)
         raise TypeError(f"For loop bounds and step must all be ints, are ({kinds})")
+    bounds = [settled(b) for b in bounds]
     if any(map(is_own, bounds)):
-        raise OwnBounds
+        raise OwnBounds(bounds)
     for what, bound in zip(names, bounds, strict=True):
         if bound.type.is_block():
             raise TypeError(f"For {what} must be a scalar, got {bound.type}")

@@ -1,7 +1,8 @@
 """Statements that depend on which thread runs: they are run for one thread after the other.
 
 See :mod:`emu.triton.language.threads`. Inside, a value that each thread has of its own is a scalar, the running thread's.
-What the statement assigns becomes, behind it, a value of each thread.
+What the statement assigns becomes, behind it, a value of each thread. Where all threads of a warp go the same way, the
+statement is run for one warp after the other; inside, a value is a tile of what the warp's threads have, or a scalar.
 
 Threads run in the order of their numbers. One that waits for a thread of a higher number of its own program, in the same
 statement, waits in vain; a barrier of the program between the two makes them two statements.
@@ -13,7 +14,7 @@ import ast
 from collections.abc import Callable, Iterable, Sequence
 
 from emu.tile.ir import Region, Value
-from emu.tile.ops import Code
+from emu.tile.ops import ATOMIC, Code
 from emu.tile.types import I32
 from emu.triton import language
 from emu.triton.codegen.blocks import visit_block
@@ -26,6 +27,7 @@ from emu.triton.codegen.values import (
     common_type,
     describe,
     fit,
+    is_number,
     is_same,
     is_tensor,
     normalize,
@@ -34,53 +36,87 @@ from emu.triton.codegen.values import (
     undefined,
     unwrap,
 )
+from emu.triton.language.context import Varies
 from emu.triton.language.threads import (
     count,
     element,
+    goes_by_warps,
     is_own,
     of_one,
+    of_warp,
+    own_value,
+    part_of_warp,
     simt_exec_region,
     sync_threads,
     thread_index,
     threads_of_program,
 )
 from emu.triton.language.threads import state as known_threads
-from emu.triton.language.types import block_type, dtype
+from emu.triton.language.types import dtype
+from emu.triton.language.variation import WARP_SIZE, everything, note, relevant, variation
 
 
 def for_each(
-    state: State, names: Iterable[str], emit: Callable[[Callable[[tensor], tensor]], None]
+    state: State,
+    names: Iterable[str],
+    emit: Callable[[Callable[[tensor], tensor]], None],
+    *,
+    by_warps: bool = False,
 ) -> None:
-    """Append a loop over the threads of a program.
+    """Append a loop over the threads of a program, or over its warps.
 
     Args:
         state: The compilation.
         names: Variables that the body may assign.
-        emit: Emits the body; gets a function that returns what the running thread has of a value.
+        emit: Emits the body; gets a function that returns what the running thread, or warp, has of a value.
+        by_warps: Whether the threads of a warp run together.
     """
-    index, region = Value(I32, name="thread"), Region()
-    region.arguments.append(index)
+    one, region = Value(I32, name="warp" if by_warps else "thread"), Region()
+    region.arguments.append(one)
     outer = state.frame.scope
-    with state.builder.into(region), state.inner_scope() as inner, of_one(index):
+    part, running = (part_of_warp, of_warp) if by_warps else (element, of_one)
+    turns = count() // WARP_SIZE if by_warps else count()
+    varies = everything() & Varies.WARPS if by_warps else relevant()
+    with state.builder.into(region), state.inner_scope() as inner, running(one):
         begin = {}
         for name, value in outer.items():
             if is_tensor(value) and is_own(value):
-                begin[name] = inner[name] = element(value, index)
-        emit(lambda value: element(value, index) if is_own(value) else value)
+                begin[name] = inner[name] = part(value, one)
+        emit(lambda value: part(value, one) if is_own(value) else value)
         found = {name: inner[name] for name in sorted(names) if name in inner}
         changed = {
             name: value
             for name, value in found.items()
             if not (name in outer and is_same(value, begin.get(name, outer[name])))
         }
-    _append(state, index, region, changed)
+    for name in [n for n, v in changed.items() if n not in outer and not _is_scalar(v)]:
+        del changed[name], found[name]  # only the body can use it
+    _note_effects(region, varies)
+    _append(state, region, turns, changed)
     for name in set(names) - found.keys() - outer.keys():
         state.frame.lost[name] = "code that only some threads run"
 
 
-def _append(state: State, index: Value, region: Region, changed: dict[str, object]) -> None:
+def _is_scalar(value: object) -> bool:
+    """Return whether a thread has a scalar in a variable that a body assigns."""
+    return is_number(value) or (is_tensor(value) and (is_own(value) or not value.extents))
+
+
+def _note_effects(region: Region, varies: Varies) -> None:
+    """Note that what a body finds in memory that others change may differ each time it runs."""
+    for operation in region.walk():
+        if operation.code in ATOMIC or (
+            operation.code in (Code.LOAD, Code.MACHINE_CALL)
+            and operation.attributes.get("order") != "relaxed"
+            and (operation.code is Code.MACHINE_CALL or operation.attributes)
+        ):
+            for result in operation.results:
+                note(result, varies | variation(result))
+
+
+def _append(state: State, region: Region, turns: int, changed: dict[str, object]) -> None:
     """Append the loop of a body, and give variables a value of each thread."""
-    extent = count()
+    extent, one = count(), region.arguments[0]
     before, types = [], []
     for name, value in changed.items():
         type_ = _scalar_type(state, name, value)
@@ -88,21 +124,42 @@ def _append(state: State, index: Value, region: Region, changed: dict[str, objec
         before.append(_repeated(state, state.frame.scope.get(name), type_, extent))
     inside = [Value(v.type) for v in before]
     region.arguments += inside
+    varies = []
     with state.builder.into(region):
         emit = state.builder
-        mine = emit.compare(Code.EQ, emit.arange(0, extent), emit.splat(index, (extent,)))
+        places = emit.arange(0, extent)
+        size = emit.splat(emit.constant(extent // turns, I32), (extent,))
+        runs = emit.binary(Code.DIV, places, size) if turns < extent else places
+        mine = emit.compare(Code.EQ, runs, emit.splat(one, (extent,)))
         given = []
         for value, type_, carried in zip(changed.values(), types, inside, strict=True):
-            now = fit(value, type_)
-            assert is_tensor(now)
-            given.append(emit.select(mine, emit.splat(now.handle, (extent,)), carried))
+            made = _spread(state, value, type_, extent)
+            varies.append(variation(made))
+            given.append(emit.select(mine, made, carried))
         emit.yield_(*given)
     emit = state.builder
-    bounds = [emit.constant(n, I32) for n in (0, extent, 1)]
-    made = emit.append(Code.FOR, [*bounds, *before], [v.type for v in before], {}, (region,))
-    for name, type_, result in zip(changed, types, made.results, strict=True):
-        known_threads().own.add(result)
-        state.set(name, tensor(result, block_type(type_, [extent])))
+    bounds = [emit.constant(n, I32) for n in (0, turns, 1)]
+    loop = emit.append(Code.FOR, [*bounds, *before], [v.type for v in before], {}, (region,))
+    for name, type_, result, now, was in zip(
+        changed, types, loop.results, varies, before, strict=True
+    ):
+        state.set(name, own_value(result, type_, now | variation(was)))
+
+
+def _spread(state: State, value: object, type_: dtype, extent: int) -> Value:
+    """Return what a thread or a warp has in a variable, repeated for all threads."""
+    emit = state.builder
+    if is_tensor(value) and is_own(value):  # of a warp
+        handle: Value = value.handle if value.dtype == type_ else value.to(type_).handle
+        if handle.shape == (extent,):
+            return handle
+        lanes = emit.splat(emit.constant(WARP_SIZE, I32), (extent,))
+        found = emit.gather(handle, emit.binary(Code.REM, emit.arange(0, extent), lanes), 0)
+        known_threads().varies[found] = variation(handle)
+        return found
+    now = fit(value, type_)
+    assert is_tensor(now)
+    return emit.splat(now.handle, (extent,))
 
 
 def _scalar_type(state: State, name: str, value: object) -> dtype:
@@ -113,6 +170,8 @@ def _scalar_type(state: State, name: str, value: object) -> dtype:
     """
     before = state.frame.scope.get(name)
     type_: base_type = type_of(value if is_tensor(value) else language.to_tensor(value))
+    if is_tensor(value) and is_own(value):  # of a warp, whose threads have one each
+        type_ = value.dtype
     if is_tensor(before) and before.type.is_block() and not is_own(before):
         raise TypeError(_tile(name, before))
     if before is not None:
@@ -155,9 +214,15 @@ def visit_branch(state: State, node: ast.If, condition: tensor, visit: Callable[
         visit: Visits the branch under a scalar condition; ``keeps``: variables of one side stay, as a later part of that
             side needs them.
     """
+    by_warps = goes_by_warps(condition)
     sides = _parts(state, node.body), _parts(state, node.orelse)
     if sides == tuple([list(body)] if body else [] for body in (node.body, node.orelse)):
-        for_each(state, assigned_names(node), lambda mine: visit(state, node, mine(condition)))
+        for_each(
+            state,
+            assigned_names(node),
+            lambda mine: visit(state, node, mine(condition)),
+            by_warps=by_warps,
+        )
         return
     before = frozenset(state.frame.scope)
     # Up to a barrier all threads go that take the side, then on from there.
@@ -169,7 +234,7 @@ def visit_branch(state: State, node: ast.If, condition: tensor, visit: Callable[
             def emit(mine: Callable[[tensor], tensor], one: ast.If = one) -> None:
                 visit(state, one, mine(condition), keeps=True)
 
-            for_each(state, assigned_names(one), emit)
+            for_each(state, assigned_names(one), emit, by_warps=by_warps)
     on_both = _assigned(node.body) & _assigned(node.orelse)
     for name in assigned_names(node) - on_both - before:
         state.frame.scope.pop(name, None)
@@ -180,9 +245,16 @@ def _assigned(statements: Sequence[ast.stmt]) -> frozenset[str]:
     return frozenset[str]().union(*map(assigned_names, statements))
 
 
-def visit_loop(state: State, node: ast.For | ast.While) -> None:
-    """Run a loop for each thread, whose condition or bounds are its own."""
-    for_each(state, assigned_names(node), lambda mine: state.visit(node))
+def visit_loop(state: State, node: ast.For | ast.While, deciding: Sequence[tensor]) -> None:
+    """Run a loop for each thread, or for each warp, whose condition or bounds are its own.
+
+    Args:
+        state: The compilation.
+        node: The loop.
+        deciding: Its condition, or its bounds.
+    """
+    by_warps = goes_by_warps(*deciding)
+    for_each(state, assigned_names(node), lambda mine: state.visit(node), by_warps=by_warps)
 
 
 def visit_with(state: State, node: ast.With) -> None:
@@ -228,7 +300,9 @@ def _names(state: State, target: ast.expr | None) -> list[str]:
 
 
 def _parts(state: State, body: Sequence[ast.stmt]) -> list[list[ast.stmt]]:
-    """Divide statements at barriers of the program's threads."""
+    """Divide statements at barriers of the program's threads; not in code of one warp, where no barrier can be."""
+    if known_threads().warp is not None:
+        return [list(body)] if body else []
     parts: list[list[ast.stmt]] = [[]]
     for statement in body:
         call = statement.value if isinstance(statement, ast.Expr) else None

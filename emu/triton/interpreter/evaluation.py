@@ -14,6 +14,7 @@ import numpy as np
 
 from emu.tile import ir
 from emu.tile.assertions import find_failure, names_of, with_details
+from emu.tile.objects import Attribute
 from emu.tile.ops import ATOMIC, ELEMENTWISE, MEMORY, TERMINATORS, Code
 from emu.tile.reference.along import lane_by_lane
 from emu.tile.reference.elementwise import numpy_dtype
@@ -152,7 +153,7 @@ class Evaluator(ir.Builder):
         code: Code,
         operands: Sequence[ir.Value] = (),
         result_types: Sequence[Type] = (),
-        attributes: dict[str, ir.Attribute] | None = None,
+        attributes: dict[str, Attribute] | None = None,
         regions: Sequence[ir.Region] = (),
     ) -> ir.Operation:
         """Evaluate an operation, and return it with its results."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from emu.tile import ir, ops
+from emu.tile.objects import Attribute
 from emu.tile.ops import Code, Rmw
 from emu.tile.types import I32, U64, DType, Pointer, Tile, Type, element_of
 
@@ -53,7 +54,7 @@ def _elementwise_kernel(
     code: Code,
     operands: tuple[Any, ...],
     result: Any,
-    attributes: tuple[tuple[str, ir.Attribute], ...],
+    attributes: tuple[tuple[str, Attribute], ...],
 ) -> Run:
     def body(builder: ir.Builder, pointers: Sequence[ir.Value]) -> None:
         first = builder.binary(Code.MUL, builder.program_id(0), builder.constant(_LANES, I32))

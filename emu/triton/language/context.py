@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,26 +34,42 @@ class Asserted:
     conditions: list[ir.Value] = field(default_factory=list)
 
 
+class Varies(enum.IntFlag):
+    """Among which threads a value may differ: those of one warp, those at the same place of several warps."""
+
+    NOT = 0
+    LANES = 1
+    WARPS = 2
+
+
 @dataclass(slots=True)
 class Threads:
     """What a kernel's compilation knows of its threads: see :mod:`emu.triton.language.threads`.
 
     Attributes:
         own: Values that are a thread's own and not computed from others: indices, and what loops and branches leave.
-        index: Index of the thread whose code is being emitted; ``None`` in code of all threads.
+        index: Index of the thread whose code is being emitted; ``None`` in code of all threads, or of a warp's.
+        warp: Number of the warp whose code is being emitted; ``None`` in code of all warps.
+        indices: Values that are the indices of threads.
+        varies: What is known of how values vary, beside what follows from their operands.
     """
 
     own: set[ir.Value] = field(default_factory=set)
     index: ir.Value | None = None
+    warp: ir.Value | None = None
+    indices: set[ir.Value] = field(default_factory=set)
+    varies: dict[ir.Value, Varies] = field(default_factory=dict)
 
     def have(self, value: ir.Value) -> bool:
         """Return whether a tile has an element for each thread: whether it was computed, element by element, from one that has."""
         todo, seen = [value], {value}
         while todo and self.own:
             one = todo.pop()
+            if one.shape != value.shape:
+                continue
             if one in self.own:
                 return True
-            if one.shape != value.shape or one.owner is None:
+            if one.owner is None:
                 continue
             for operand in one.owner.operands:
                 if operand not in seen:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from emu.tile.ops import Rmw
 from emu.triton.language.arithmetic import operand
+from emu.triton.language.choices import one_of_or_none
 from emu.triton.language.constants import ConstexprLike, composite, unwrap
 from emu.triton.language.context import builder
 from emu.triton.language.conversion import bitcast_to, bytes_of_bools, cast_to, to_tensor
@@ -40,13 +41,6 @@ class block_reference(composite):
     def store_block(self, value: TensorLike, boundary_check: object) -> tensor:
         """Write the block."""
         raise NotImplementedError
-
-
-def _check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    value = unwrap(value)
-    if value is not None and not (isinstance(value, str) and value in allowed):
-        said = ", ".join(repr(a) for a in allowed)
-        raise ValueError(f"{name} must be one of {said}, but got {value!r}")
 
 
 def _pointer(x: object, what: str) -> tensor:
@@ -142,8 +136,8 @@ def load(
         TypeError: ``pointer`` is not a pointer, or the mask is not int1.
         ValueError: ``other`` is given without ``mask``, or the shapes do not fit.
     """
-    _check_one_of("cache_modifier", cache_modifier, _LOAD_CACHE)
-    _check_one_of("eviction_policy", eviction_policy, _EVICTION)
+    one_of_or_none("cache_modifier", cache_modifier, _LOAD_CACHE)
+    one_of_or_none("eviction_policy", eviction_policy, _EVICTION)
     if isinstance(pointer, block_reference):
         _check_no_mask("load", mask=mask, other=other)
         return pointer.load_block(boundary_check, padding_option)
@@ -208,8 +202,8 @@ def store(
         TypeError: ``pointer`` is not a pointer, or const, or the mask is not int1.
         ValueError: The shapes do not fit.
     """
-    _check_one_of("cache_modifier", cache_modifier, _STORE_CACHE)
-    _check_one_of("eviction_policy", eviction_policy, _EVICTION)
+    one_of_or_none("cache_modifier", cache_modifier, _STORE_CACHE)
+    one_of_or_none("eviction_policy", eviction_policy, _EVICTION)
     if isinstance(pointer, block_reference):
         _check_no_mask("store", mask=mask)
         return pointer.store_block(value, boundary_check)
@@ -257,8 +251,8 @@ def _check_order(
     scope: ConstexprLike[str | None],
     allowed: tuple[str, ...] = _SEMANTICS,
 ) -> None:
-    _check_one_of("sem", sem, allowed)
-    _check_one_of("scope", scope, _SCOPES)
+    one_of_or_none("sem", sem, allowed)
+    one_of_or_none("scope", scope, _SCOPES)
 
 
 def order_of(

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 from emu.tile import ir
+from emu.tile.ops import ELEMENTWISE, UNIFORM_SHAPES, Code
 from emu.triton.language.constants import ConstexprLike, constexpr, unwrap, unwrap_sequence
 from emu.triton.language.context import Threads, builder, current
 from emu.triton.language.conversion import cast_to, to_tensor
@@ -54,6 +55,10 @@ def checked_axis(axis: object, rank: int, name: str = "axis") -> int:
     if not -rank <= plain < rank:
         raise ValueError(f"invalid axis {plain}: {name} must be in [{-rank}, {rank})")
     return plain % rank
+
+
+_OF_EQUALS = ELEMENTWISE | UNIFORM_SHAPES | {Code.CONSTANT}
+"""Operations whose results have equal elements if their operands have."""
 
 
 def common_shape(shapes: Sequence[Shape]) -> Shape:
@@ -119,12 +124,28 @@ def _check_no_mixture(tensors: Sequence[tensor], threads: Threads) -> None:
     """Refuse tiles beside values of threads: an element of a tile belongs to no certain thread."""
     tiles = [t for t in tensors if t.type.is_block() and t.type.numel > 1]
     own = [t for t in tiles if threads.have(t.handle)]
-    if own and len(own) < len(tiles):
-        other = next(t for t in tiles if not threads.have(t.handle))
+    others = [t for t in tiles if not threads.have(t.handle) and not is_repeated(t.handle)]
+    if own and others:
+        other = others[0]
         raise TypeError(
             f"a value that each thread has of its own, here {own[0]}, cannot be combined with a tile, {other}: elements of "
             "tiles belong to no certain thread"
         )
+
+
+def is_repeated(handle: ir.Value) -> bool:
+    """Return whether all elements of a tile are seen to be the same."""
+    todo = [handle]
+    while todo:
+        one = todo.pop()
+        if not one.shape:
+            continue
+        if one.owner is None:
+            return False
+        if one.owner.code not in _OF_EQUALS:
+            return False
+        todo += one.owner.operands
+    return True
 
 
 def broadcast(input: TensorLike, other: TensorLike) -> tuple:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from emu.kernels.core.messages import shown
+from emu.tile.counting.state import paused
 from emu.triton import knobs
 from emu.triton.codegen.errors import CompileTimeAssertionFailure
 from emu.triton.runtime import cache, checks, interpreting, timing
@@ -326,7 +327,8 @@ class Autotuner(KernelInterface[Any]):
             self.post_hook(arguments, exception=None)
 
         try:
-            times = self.do_bench(launch, quantiles=_QUANTILES)
+            with paused():  # what is measured is not what the program does
+                times = self.do_bench(launch, quantiles=_QUANTILES)
         except _IMPOSSIBLE as error:
             if knobs.autotuning.print:
                 sys.stdout.write(f"Autotuning failed with {error}\n")

@@ -26,7 +26,7 @@ from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import backends, cache
 from emu.triton.runtime.arguments import CONSTANT, Key, constant_key
 from emu.triton.runtime.backends import Executable
-from emu.triton.runtime.check_modes import has_race
+from emu.triton.runtime.check_modes import COUNT, has_race
 from emu.triton.runtime.extensions import (
     _build,
     compile_module_from_file,
@@ -123,7 +123,11 @@ class Request:
         functions = [self.fn, *(v for v in self.constants.values() if isinstance(v, JITCallable))]
         for function in functions:
             _ = function.cache_key  # finds out
-        return self.num_warps if any(f.asks_num_warps for f in functions) else None
+        if not any(f.asks_num_warps for f in functions):
+            return None
+        # As in Triton, what a launch gives for a parameter of this name is the option, too.
+        own = self.constants.get("num_warps")
+        return own if type(own) is int else self.num_warps
 
     def digest(self) -> str | None:
         """Return the key of the request on disk; None if a constant has no lasting spelling."""
@@ -268,6 +272,12 @@ def build(request: Request) -> Build:
     Raises:
         CompilationError: The source breaks a rule of the language.
     """
+    if request.check == COUNT:  # the code is that of the kernel without
+        plain = build(dataclasses.replace(request, check=None))
+        facts = plain.executable, plain.stores, plain.from_disk, None, plain.exchanges
+        counted = Build(request, *facts)
+        counted.times = plain.times
+        return counted
     backend = backends.find(request.backend)
     begin = time.perf_counter_ns()
     digest = request.digest() if backend.is_stored else None

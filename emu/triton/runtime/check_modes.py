@@ -37,7 +37,7 @@ def as_mode(value: Any) -> str | None:
     """
     if value is None or value is False or (isinstance(value, str) and not value):
         return None
-    if isinstance(value, str) and value in MODES:  # as in nearly every launch
+    if isinstance(value, str) and (value in MODES or value == COUNT):  # as in nearly every launch
         return value
     try:
         named = Checks.parse(value).of_kernels.split(",")
@@ -71,6 +71,9 @@ def has_benign_races(mode: str) -> bool:
     """Return whether a mode reports races of stores of the same bits, too."""
     return RACE_ALL in mode
 
+
+COUNT = "count"
+"""No check: launches are counted (:mod:`emu.triton.runtime.counted`). It stands alone."""
 
 OBSERVED = "+observed"
 """Behind the mode of a build whose kernel tells of every access; no launch can ask for it."""

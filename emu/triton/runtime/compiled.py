@@ -37,6 +37,7 @@ from emu.triton.runtime.build import Build, Request
 from emu.triton.runtime.build import build as make_build
 from emu.triton.runtime.driver import WARP_SIZE, driver
 from emu.triton.runtime.launcher import extents
+from emu.triton.runtime.recorded import recorded
 
 if TYPE_CHECKING:
     from emu.triton.runtime.grid_race import ObservedBuild
@@ -136,7 +137,9 @@ class CompiledKernel:
         started, ended = knobs.runtime.kernel_load_start_hook, knobs.runtime.kernel_load_end_hook
         if started:
             started(None, None, self.name, self.metadata_group, self.hash)
-        self.launch = _counted(_make_launch(self._build, self, self.threads))
+        launch = _make_launch(self._build, self, self.threads)
+        said = {name: getattr(self.metadata, name) for name in ("num_warps", "num_stages")}
+        self.launch = recorded(self.name, _counted(launch), said)
         self.run = runner.make(self)
         self.module = self.function = self._build.executable
         self._owner = os.getpid()
@@ -317,7 +320,7 @@ def _make_launch(build: Build, kernel: CompiledKernel, threads: int) -> Callable
         device = build.executable.bind_device(kernel.metadata.num_warps)
         return _launch_on_device(build, kernel, device, select)
     bound = build.executable.bind(threads)
-    check = None if build.request.check is None else _checker(build)
+    check = None if build.request.check is None else _checker(build, threads)
 
     def launch(
         x: int,
@@ -398,10 +401,14 @@ def _at(given: Mapping[str, object], path: tuple[int | str, ...]) -> Any:
     return value
 
 
-def _checker(build: Build) -> Callable[..., None]:
+def _checker(build: Build, threads: int) -> Callable[..., None]:
     """Return what launches a kernel with checks."""
     request = build.request
     assert request.check is not None
+    if request.check == check_modes.COUNT:
+        from emu.triton.runtime.counted import counted_launch
+
+        return counted_launch(build, _arguments_of(build), threads)
     run, arguments = _run_of(build), _arguments_of(build)
     if not check_modes.has_race(request.check):
         return run

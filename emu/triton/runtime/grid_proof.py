@@ -10,6 +10,7 @@ from emu.tile import ops
 from emu.tile.footprints.evaluation import Footprint, find_footprints
 from emu.tile.footprints.proofs import are_apart
 from emu.tile.ir import Module, Operation
+from emu.tile.machine import ORDERLESS
 from emu.tile.ops import SCOPES, Code
 from emu.tile.passes import CarryOffsets, simplify
 from emu.tile.passes.observe_accesses import describe_order
@@ -51,10 +52,11 @@ class GridProver:
         translate: Returns the module of the kernel.
 
     Attributes:
-        calls_machine: Whether the kernel uses memory of other PEs by calls of the machine; known with :meth:`facts`.
+        orders_by_machine: Whether programs of the kernel may find an order by calls of the machine, among each other or
+            with those of other PEs; known with :meth:`facts`.
     """
 
-    calls_machine = False
+    orders_by_machine = False
 
     def __init__(self, translate: Callable[[], Module]) -> None:
         self._translate = translate
@@ -134,7 +136,10 @@ class GridProver:
             for o in body.walk()
             if o.code in ops.MEMORY and not o.attributes.get("machine")
         ]
-        self.calls_machine = any(o.code is Code.MACHINE_CALL for o in body.walk())
+        self.orders_by_machine = any(
+            o.code is Code.MACHINE_CALL and o.attributes["what"] not in ORDERLESS
+            for o in body.walk()
+        )
         self._loaded = True
 
     def _numbers(self, values: Sequence[Packed]) -> tuple[Packed, ...]:
@@ -168,8 +173,8 @@ class GridProver:
         values: Sequence[Packed],
         groups: Sequence[Sequence[tuple[int, int]]],
     ) -> bool:
-        # By calls of the machine programs find an order that is not looked into.
-        if self.calls_machine or not any(a.changes for a in self._accesses):
+        # What order programs find by the machine is not looked into.
+        if self.orders_by_machine or not any(a.changes for a in self._accesses):
             return True
         if any(a.argument is None for a in self._accesses):
             return False

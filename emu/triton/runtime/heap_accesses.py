@@ -93,7 +93,7 @@ class HeapAccesses:
         if not used:
             return None
         # An access is told at the end of the launch, which a call of the machine in its middle is not.
-        if self._prover.calls_machine or any(access.orders for access in used):
+        if self._prover.orders_by_machine or any(access.orders for access in used):
             return HeapPlan(heaps, self._kernel, values, [], synchronizes=True)
         if any(access.argument is None for access in used):
             return HeapPlan(heaps, self._kernel, values, None)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from emu.comm.world import recording
 from emu.kernels.core import environment
 from emu.kernels.core.launch_count import Launches, launch_named
 from emu.triton import knobs
@@ -17,6 +18,7 @@ from emu.triton.language.types import TypeSpelling
 from emu.triton.runtime import arguments, launcher, options
 from emu.triton.runtime.build import Request, build, type_of
 from emu.triton.runtime.compiled import CompiledKernel, LaunchMetadata
+from emu.triton.runtime.recorded import recorded
 from emu.triton.runtime.storages import find_storage
 from emu.triton.source import JITCallable
 
@@ -170,7 +172,7 @@ def _run_with_hooks(
     from emu.triton.interpreter import grid as programs
 
     started, ended = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
-    if not started and not ended and Launches.around is None:
+    if not started and not ended and Launches.around is None and recording.active is None:
         return programs.run(launch)
     facts = _facts(launch.kernel, launch.grid, bound, given)
     if started:
@@ -180,7 +182,10 @@ def _run_with_hooks(
     def run() -> None:
         failures.append(programs.run(launch))
 
-    launch_named(launch.kernel.__name__, run)
+    def launch_programs(x: int, y: int, z: int) -> None:
+        launch_named(launch.kernel.__name__, run)
+
+    recorded(launch.kernel.__name__, launch_programs)(*launch.grid)
     failed = failures[-1] if failures else None
     if ended and failed is None:
         ended(facts)

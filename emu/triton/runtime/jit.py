@@ -183,7 +183,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         self, grid: object, bound: dict[str, object], given: dict[str, object]
     ) -> CompiledKernel:
         """Launch with the option ``check``."""
-        check = options.check_of(given["check"], self.check)
+        check = options.check_of_launch(given["check"], self.check)
         plain = given.copy()
         del plain["check"]
         launch = self._launch if check is None else self._launcher_of(check)
@@ -197,7 +197,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
         found = self._checked_launchers.get(wanted) if isinstance(wanted, str) else None
         if found is not None:  # as in all launches but the first
             return found
-        check = options.check_of(None, self.check)
+        check = options.check_of_launch(None, self.check)
         return self._launch if check is None else self._launcher_of(check)
 
     def __getitem__(self, grid: object) -> Callable[..., CompiledKernel]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from emu.comm.pe_environment import when_set
 from emu.kernels.core import environment, shadows
+from emu.tile.counting.state import Counting, note_missed
 from emu.triton import knobs
 from emu.triton.formats import FORMATS
 from emu.triton.runtime import backends, check_modes
@@ -185,6 +186,39 @@ def check_of(given: object, default: object) -> str | None:
     return None
 
 
+def _switch_counting(begins: bool) -> None:
+    """Let launches be counted from now on, or no more.
+
+    Raises:
+        ValueError: Kernels are checked, or interpreted.
+    """
+    runtime = knobs.runtime
+    if not begins:
+        runtime.check = None
+        return
+    if runtime.check not in (None, check_modes.COUNT):
+        raise ValueError(
+            f"knobs.runtime.check must be None while launches are counted, but got {runtime.check!r:.60}"
+        )
+    if runtime.interpret:
+        raise ValueError(
+            "knobs.runtime.interpret must be False while launches are counted, but got True"
+        )
+    runtime.check = check_modes.COUNT
+
+
+Counting.switches.append(_switch_counting)
+
+
+def check_of_launch(given: object, default: object) -> str | None:
+    """Return what a launch checks, as :func:`check_of`; one without checks is counted where launches are."""
+    found = check_of(given, default)
+    counts = knobs.runtime.check == check_modes.COUNT
+    if counts and found not in (None, check_modes.COUNT):
+        note_missed(f"launches with check={found!r}")
+    return check_modes.COUNT if counts and found is None else found
+
+
 def _check_streams() -> None:
     """Let the order of streams be checked from now on, if torch has emulated devices."""
     import emu.accelerator
@@ -202,6 +236,10 @@ def checked_by(backend: str, given: object) -> str | None:
         ValueError: There is no such check, or the backend has none.
     """
     check = check_of(given, False)
+    if check == check_modes.COUNT and backends.find(backend).takes_device_tensors:
+        raise ValueError(
+            f"backend must be one whose kernels can be counted, 'cpu' or 'reference', but got {backend!r}"
+        )
     if check is not None and backends.find(backend).takes_device_tensors:
         raise ValueError(f"check must be None or False with backend={backend!r}, but got {check!r}")
     return check

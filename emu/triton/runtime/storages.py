@@ -136,8 +136,11 @@ def _in_shared_memory(array: np.ndarray[Any, Any]) -> Storage | None:
 
 
 def live_storages() -> list[Storage]:
-    """Return the storages of all tensors and arrays that the program can reach, and of all symmetric memory."""
-    found = set(_symmetric_storages())
+    """Return the storages of all tensors and arrays that the program can reach, and of all symmetric memory.
+
+    With them goes the memory in which the programs of a cooperative launch meet: no tensor has it, only a register.
+    """
+    found = {*_symmetric_storages(), *_grid_storages()}
     for value in _reachable():
         try:
             storage = find_storage(value)
@@ -153,6 +156,12 @@ def _symmetric_storages() -> Iterable[Storage]:
     worlds = sys.modules.get("emu.comm.world.current")
     world = None if worlds is None else worlds.current()
     return () if world is None else (Storage(*span) for span in world.heap.spans())
+
+
+def _grid_storages() -> Iterable[Storage]:
+    words = sys.modules.get("emu.tile.machine_words")
+    span = None if words is None else words.grid_memory()
+    return () if span is None else (Storage(*span),)
 
 
 def _reachable() -> list[Any]:

@@ -11,6 +11,7 @@ import sys
 import warnings
 from datetime import timedelta
 
+import numpy as np
 import pytest
 
 import emu
@@ -219,6 +220,27 @@ def run_pairs(folder):
 
 def test_groups_of_other_processes_are_others(tmp_path) -> None:
     emu.launch(run_pairs, 1, args=(str(tmp_path),), preload=["torch"])
+
+
+def linked(rank, path):
+    """Make a group whose World takes its options from the environment."""
+    import torch.distributed as dist
+
+    os.environ.update(EMU_LINK="1GB/s,1us", EMU_POISON="1")
+    dist.init_process_group("nccl", init_method=f"file://{path}", rank=rank, world_size=2)
+    world = emu.world()
+    poisoned = bool(np.isnan(world.alloc(2, np.float32).local).all())
+    return type(world).__name__, world.segment.link.bandwidth, poisoned, total(rank)[0]
+
+
+def run_linked(folder):
+    prepare()
+    expected = ("LinkedWorld", 1e9, True, [3.0, 3.0])
+    assert in_all(linked, f"{folder}/a") == {0: expected, 1: expected}
+
+
+def test_processes_take_a_link_from_the_environment(tmp_path) -> None:
+    emu.launch(run_linked, 1, args=(str(tmp_path),), preload=["torch"])
 
 
 def ends_early(rank, path, how):

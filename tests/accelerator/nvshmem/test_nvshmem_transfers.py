@@ -14,6 +14,8 @@ from emu import CheckError, Checks, DeadlockError
 
 pytest.importorskip("torch")
 
+from emu.accelerator.nvshmem.errors import NvshmemInvalid
+
 
 class Wrapper:
     """A stream as libraries hand it over."""
@@ -51,6 +53,47 @@ def run_puts() -> None:
     assert out.float().eq(left + 1).all()
     nv.put(x[:0], out[:0].to(x.dtype), right)  # nothing
     nv.barrier_all()
+    nv.finalize()
+
+
+def run_puts_again() -> None:
+    """What is remembered of a tensor from its first put must hold for the next ones, and no longer than its memory."""
+    torch, nv = start()
+    me, n = nv.my_pe(), nv.n_pes()
+    right, left = (me + 1) % n, (me - 1) % n
+    x = nv.tensor((4, 6), torch.int32)
+    peer = nv.get_peer_tensor(x[0], right)  # as long as x[0], but not this PE's
+    own = torch.empty(6, dtype=torch.int32, device="cuda")
+    for turn in range(3):
+        x.zero_()
+        nv.barrier_all()
+        for row in range(4):  # views of one size, at different places
+            nv.put(x[row], own.fill_(100 * turn + 10 * row + me), right)
+        half = torch.full((3,), 1.0 + turn, device="cuda")
+        nv.put(x[3, :3].view(torch.float32), half, right)  # one place, another dtype
+        nv.barrier_all()
+        expected = [[100 * turn + 10 * row + left] * 6 for row in range(4)]
+        assert x[:3].tolist() == expected[:3]
+        assert x[3, 3:].tolist() == expected[3][3:]
+        assert x[3, :3].view(torch.float32).tolist() == [1.0 + turn] * 3
+        refused(lambda: nv.put(x[:, 0], own[:4], right), NvshmemInvalid, "must be contiguous")
+        refused(
+            lambda: nv.put(peer, own, right), NvshmemInvalid, "name the memory by this PE's own"
+        )
+        nv.barrier_all()
+    nv.free_tensor(x)
+    refused(
+        lambda: nv.put(x[0], own, right), NvshmemInvalid, "must be in memory that was not freed"
+    )
+    again = nv.tensor((4, 6), torch.int32)  # where x was
+    again.zero_()
+    nv.barrier_all()
+    nv.put(again[1], own.fill_(me + 1), right)
+    nv.barrier_all()
+    assert again.tolist() == [[0] * 6, [left + 1] * 6, [0] * 6, [0] * 6]
+    refused(
+        lambda: nv.put(x[1], own, right), NvshmemInvalid, "must be in memory that was not freed"
+    )
     nv.finalize()
 
 
@@ -204,6 +247,7 @@ def run_streams() -> None:
     [
         (run_puts, 2),
         (run_puts, 3),
+        (run_puts_again, 2),
         (run_signals, 3),
         (run_graph, 2),
         (run_errors, 2),

@@ -9,7 +9,7 @@ from emu.comm.process.death import how_it_died
 def test_a_status_a_signal_and_what_cannot_be_known() -> None:
     assert how_it_died(None, 0) == "exited without reporting a result"
     assert how_it_died(3, 0) == "ended with exit status 3 before its function returned"
-    assert how_it_died(-11, 0) == "was killed by SIGSEGV"
+    assert how_it_died(-4, 0) == "was killed by SIGILL"
 
 
 def test_likely_causes() -> None:
@@ -18,6 +18,7 @@ def test_likely_causes() -> None:
     assert full.startswith("was killed by SIGBUS; it touched memory that could not be had")
     assert "4096 bytes of it are free now" in full
     assert "emu run --check bounds" in how_it_died(-6, 0)
+    assert "emu run --check bounds" in how_it_died(-11, 0)
 
 
 def test_a_fault_that_was_to_do_it_is_named_and_another_is_not() -> None:

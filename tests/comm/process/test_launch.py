@@ -234,8 +234,8 @@ def test_options_and_their_fields() -> None:
     assert set(LaunchFields.__annotations__) == {
         f.name for f in dataclasses.fields(emu.LaunchOptions)
     }
-    with pytest.raises(TypeError, match="unexpected keyword argument 'transport'"):
-        emu.launch(heap_bytes, 1, transport="shm")  # type: ignore[call-arg] # the mistake under test
+    with pytest.raises(TypeError, match="unexpected keyword argument 'carrier'"):
+        emu.launch(heap_bytes, 1, carrier="shm")  # type: ignore[call-arg] # the mistake under test
     with pytest.raises(ArgumentError, match="poison must be True or False, but got 1"):
         emu.LaunchOptions(poison=1)  # type: ignore[arg-type] # the mistake under test
 
@@ -374,7 +374,7 @@ def test_windows_is_refused_clearly() -> None:
 
 def test_the_launcher_loads_no_numba() -> None:
     code = (
-        "import sys, emu.comm.process.launch, emu.comm.process.session;"
+        "import sys, emu.comm.process.launching, emu.comm.process.session;"
         "print([m for m in ('numba', 'llvmlite') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

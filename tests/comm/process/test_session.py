@@ -171,6 +171,8 @@ def test_wrong_arguments_start_nothing() -> None:
         Session(carry_out, 0)
     with pytest.raises(ArgumentError, match="fn must be callable"):
         Session(3, 2)
+    with pytest.raises(ArgumentError, match=r"transport must be 'shm' .* but got 'mpi'"):
+        Session(carry_out, 2, options=emu.LaunchOptions(transport="mpi"))
 
 
 SCRIPT = """

@@ -74,8 +74,13 @@ if __name__ == "__main__":
 
 def test_a_program_compiles_what_it_calls(python, tmp_path):
     text = """
+import os, time
+from pathlib import Path
 import emu
 def meet():
+    cache = Path(os.environ["EMU_CACHE_DIR"])
+    while emu.world().my_pe and not list(cache.rglob("signals.barrier_wait-*.nbc")):
+        time.sleep(0.02)  # else it may come so soon that the other has no need to wait
     emu.world().barrier()
 if __name__ == "__main__":
     emu.launch(meet, 2)

@@ -24,7 +24,7 @@ def calls() -> list[int]:
     add = signal_numbers.ADD
     seen.put_signal(other, where, source, 16, flag, 8, add, 1)
     world.wait_until(words, emu.Cmp.EQ, 1)
-    seen.waited(flag, -8, int(emu.Cmp.EQ), 1)
+    seen.waited(flag, -8, int(emu.Cmp.EQ), 1, 0)
     seen.quiet()
     seen.get(other, where, target, 16)
     seen.put(other, where, source, 0)  # of no bytes: nothing
@@ -48,7 +48,7 @@ def was_overtaken(size: int, value: int) -> int:
     word = world.alloc(1, np.dtype(f"i{size}"), poison=False)
     world.signal_op(word, value, world.my_pe)
     world.signal_op(word, value + 1, world.my_pe)
-    return _SeenCalls(world).waited(word.offset, size, int(emu.Cmp.EQ), value)
+    return _SeenCalls(world).waited(word.offset, size, int(emu.Cmp.EQ), value, 0)
 
 
 @pytest.mark.parametrize("size", [4, 8])

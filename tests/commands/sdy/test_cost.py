@@ -117,3 +117,21 @@ def test_a_page_of_what_cannot_be_partitioned_says_so(program: Path, capsys) -> 
     capsys.readouterr()
     assert main(["sdy", "cost", "program.mlir"]) == 1
     assert "program.mlir:2:1: mesh @a has 2 devices, which do not" in capsys.readouterr().err
+
+
+def test_costs_of_sharded_programs_use_the_same_files(program: Path, capsys) -> None:
+    assert main(["sdy", "cost", "program.mlir", "--device", "h200"]) == 0
+    printed = capsys.readouterr().out
+    assert "link 369 GB/s, 1.5 us" in printed
+    assert (
+        "note: link and FLOP/s are those of NVIDIA H200 SXM 141GB, bf16 (uncalibrated)" in printed
+    )
+    assert "unknown" not in printed.splitlines()[2]
+    assert (
+        main(["sdy", "cost", "program.mlir", "--device", "h200:i8", "--link", "1GB/s", "--json"])
+        == 0
+    )
+    assert json.loads(capsys.readouterr().out)["link"].startswith("1 GB/s")
+    for device in ("x", "h200:f15"):
+        assert main(["sdy", "cost", "program.mlir", "--device", device]) == 2
+        assert "emu sdy cost: device" in capsys.readouterr().err

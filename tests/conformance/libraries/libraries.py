@@ -21,6 +21,8 @@ class Library:
         absent: Beginnings of errors, and texts in reasons of skipped tests, by which a test has no meaning here.
         marks: Marks of pytest that plugins declare which are not installed.
         pes: PEs on which each test runs, in a process group of torch; 0: in pytest's process alone.
+        ranks: Number of ranks of torch's classes of tests that start a process for each: PEs are forked instead, as
+            ``torch_processes.py`` says; 0: there are none.
     """
 
     files: tuple[str, ...]
@@ -33,6 +35,7 @@ class Library:
     absent: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
     pes: int = 0
+    ranks: int = 0
 
 
 _NO_NETWORK = (
@@ -79,8 +82,7 @@ LIBRARIES: dict[str, Library] = {
         environment={"HELION_AUTOTUNE_EFFORT": "none"},
         left_out=frozenset(
             {
-                # Its processes, which it spawns itself, are no PEs: each test would wait for its time-out.
-                "test_distributed.py",
+                "test_distributed.py",  # helion-distributed
                 "test_examples_dist.py",
                 "test_amd_cdna.py",
                 "test_cute_*.py",
@@ -90,6 +92,13 @@ LIBRARIES: dict[str, Library] = {
                 "test_tileir.py",
             }
         ),
+    ),
+    "helion-distributed": Library(
+        files=("test/test_distributed.py", "test/test_examples_dist.py"),
+        needs=("expecttest", "filecheck", "psutil", "rich", "scikit-learn"),
+        environment={"HELION_AUTOTUNE_EFFORT": "none"},
+        arguments=("--emu-devices", "4"),
+        ranks=4,
     ),
     "iris": Library(  # with tritonBLAS, whose folder "include" must be importable
         files=(
@@ -101,6 +110,12 @@ LIBRARIES: dict[str, Library] = {
         left_out=frozenset({"*gluon*.py"}),
         pes=2,
     ),
+    "kraken": Library(
+        files=("test/test_*.py",),
+        needs=("cuda-bindings",),
+        arguments=("--emu-devices", "4"),
+        ranks=4,
+    ),
     "mamba": Library(
         files=("tests/ops/triton/test_*.py", "tests/ops/test_*.py", "tests/modules/test_*.py"),
         needs=("einops", "transformers"),
@@ -108,6 +123,17 @@ LIBRARIES: dict[str, Library] = {
             "RuntimeError: MAMBA_KEEP_CUDA_BUILD",  # its extension in CUDA C++
             "AssertionError: Fails to import Mamba-3 MIMO kernels",  # of TileLang
         ),
+    ),
+    "pytorch-symmetric": Library(  # of PyTorch's repository, at the release that is installed
+        files=(
+            "test/distributed/test_symmetric_memory.py",
+            "test/distributed/test_shmem_triton.py",
+        ),
+        needs=("expecttest",),
+        environment={"EMU_DEVICE_MODEL": "h100"},
+        absent=("multicast support is not available", "torchcomms not installed"),
+        arguments=("--emu-devices", "4"),
+        ranks=4,
     ),
     "torchao": Library(
         files=(

@@ -15,6 +15,10 @@ def pytest_configure(config: pytest.Config) -> None:
     record.absent += library.absent
     if library.pes:
         _join()
+    if library.ranks:
+        import torch_processes
+
+        torch_processes.install(library.ranks)
     for mark in library.marks:
         config.addinivalue_line("markers", f"{mark}: a mark of the library's suite")
 

@@ -17,10 +17,10 @@ each_layout = pytest.mark.parametrize("layout", LAYOUTS)
 
 
 def grouped(values, *, flip):
-    """Groups along the last axis, padded with zeros; ``flip`` adds 128 to each byte where A is stored so."""
+    """Groups along the last axis, padded with zeros; ``flip`` adds 128 to each byte."""
     padded = np.zeros((len(values), -(-values.shape[1] // GROUP) * GROUP), np.int8)
     padded[:, : values.shape[1]] = values
-    if flip and SHIFTED:
+    if flip:
         padded ^= np.int8(-128)
     lane = {4: np.int8, 2: np.int16, 1: np.int32}[GROUP]
     return padded.astype(lane).view(np.int32)
@@ -33,12 +33,14 @@ def matrix(rows, columns, layout):
 
 
 @each_layout
+@pytest.mark.parametrize("shift", {0, int(SHIFTED)})
 @pytest.mark.parametrize(("rows", "count"), [(1, 1), (8, 32), (9, 33), (17, 70)])
-def test_rows_of_the_left_matrix(layout, rows, count):
+def test_rows_of_the_left_matrix(layout, shift, rows, count):
     a = matrix(rows, count, layout)
-    expected = grouped(a, flip=True)
+    expected = grouped(a, flip=shift)
     packed = np.full((rows, expected.shape[1] + 3), -1, np.int32)
-    pack_rows_int8(packed.ctypes.data, packed.strides[0], a.ctypes.data, *a.strides, rows, count)
+    target = packed.ctypes.data, packed.strides[0]
+    pack_rows_int8(*target, a.ctypes.data, *a.strides, rows, count, shift)
     np.testing.assert_array_equal(packed[:, : expected.shape[1]], expected)
     assert (packed[:, expected.shape[1] :] == -1).all()
 

@@ -410,6 +410,9 @@ class TestDevices:
             program(W, R, 1.0, options=3)
         with pytest.raises(emu.sdy.ArgumentError, match="gather must be True or False"):
             program(W, R, 1.0, gather=None)
+        over_hosts = emu.LaunchOptions(transport="mpi")
+        with pytest.raises(ExecutionError, match="gather must be True with transport"):
+            program(W, R, 1.0, options=over_hosts, gather=False)
         with pytest.raises(ExecutionError, match="shards must be a sequence of arrays"):
             emu.sdy.PerDevice(3)
 

@@ -223,6 +223,18 @@ def test_threads_exchange_data_inside_of_a_branch() -> None:
 
 
 @triton.jit
+def has_the_option(out, num_warps: tl.constexpr):
+    tl.store(out + thread_index(0), num_warps)
+
+
+def test_a_parameter_named_num_warps_is_the_option_too() -> None:
+    for warps in (8, 2, 8):
+        out = np.zeros(256, np.int32)
+        has_the_option[(1,)](out, num_warps=warps)
+        assert out.tolist() == [*[warps] * 32 * warps, *[0] * (256 - 32 * warps)]
+
+
+@triton.jit
 def leaves(out):
     if thread_index(0) == 0:
         return

@@ -25,7 +25,7 @@ from emu.accelerator.distributed import spawned
 from emu.accelerator.distributed.process_group import WorldProcessGroup
 from emu.accelerator.distributed.symmetric.errors import SymmetricArgumentError
 from emu.comm.errors import CommError
-from emu.comm.world.current import world
+from emu.comm.world.current import check_one_host, world
 
 if TYPE_CHECKING:  # they load Numba, and a process that is no PE needs neither
     from emu.comm.world.array import SymmetricArray
@@ -112,6 +112,7 @@ def group_of(group_name: str) -> Group:
 
     Raises:
         SymmetricArgumentError: Its backend is none of ours.
+        HostsError: It has members on several hosts.
     """
     module: Any = distributed_c10d
     found = module._resolve_process_group(group_name)
@@ -121,6 +122,7 @@ def group_of(group_name: str) -> Group:
         raise SymmetricArgumentError(
             f"group must have the backend nccl for symmetric memory, but group {group_name!r} has {found.name()!r}"
         )
+    check_one_host("Symmetric memory of torch", found.emu_group)
     return found.emu_group
 
 

@@ -13,6 +13,7 @@ from emu.accelerator.annotations import Args, Kwargs, TorchFunction
 from emu.accelerator.distributed.symmetric import (
     all_to_all,
     device_functions,
+    links,
     one_sided,
     pools,
     reductions,
@@ -44,6 +45,7 @@ def install() -> None:
     reason = "a build for the CPU has no symmetric memory"
     replace(_distributed_c10d, "_SymmetricMemory", SymmetricMemory, reason)
     replace(_distributed_c10d, "_is_nvshmem_available", lambda: True, reason)
+    replace(_distributed_c10d, "_detect_dma_connectivity", links.detect, reason)
     pools.install()
     device_functions.install()
     after_import(_MODULE, _provide)

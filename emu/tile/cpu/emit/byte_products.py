@@ -5,6 +5,8 @@ instruction multiplies the words of a vector of columns by the same word of A an
 takes the bytes of one side as unsigned: B's are stored with 128 added, and each sum begins with 128 times the sum
 of its row of A less. CPUs without that instruction take words of two 16-bit integers. All of it is exact, modulo 2**32. Words of bf16 hold two neighbours; the instruction
 rounds after each of their products and takes subnormals for zero.
+
+AMX takes the same words, of signed bytes or of bf16, where the extent of k fills its registers (:mod:`register_products`).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
+from emu.tile.cpu.emit import register_products
 from emu.tile.cpu.emit.addressing import alternating, counted, move
 from emu.tile.cpu.emit.frame import Frame
 from emu.tile.cpu.emit.memory import Memory, Stride, dense_strides
@@ -25,6 +28,7 @@ from emu.tile.cpu.emit.products import (
 )
 from emu.tile.cpu.native import has_feature
 from emu.tile.cpu.numeric import vector_builder as r
+from emu.tile.cpu.plan.analysis import constant_of
 from emu.tile.ir import Operation
 from emu.tile.llvm import IrPointer, IrType, Register
 from emu.tile.types import BF16, F32, I8, I16, I32, DType, element_of
@@ -39,10 +43,17 @@ class _Instruction(NamedTuple):
     Attributes:
         lanes: Sums of an instruction.
         element: Dtype of a word's parts.
+        in_registers: Whether it is AMX's, of 16 rows at once.
     """
 
     lanes: int
     element: DType
+    in_registers: bool = False
+
+    @property
+    def is_biased(self) -> bool:
+        """Whether B's bytes are stored with 128 added."""
+        return self.element == I8 and not self.in_registers
 
     @property
     def parts(self) -> int:
@@ -79,15 +90,31 @@ def _instruction_of(operation: Operation) -> _Instruction | None:
     a, b, _ = operation.operands
     k, n = b.shape[-2:]
     if operation.attributes.get("native"):
+        if _fits_registers(operation, "amx-bf16"):
+            return _Instruction(16, BF16, True)
         found = [_Instruction(16, BF16)] if has_feature("avx512bf16") else []
     elif [element_of(v.type) for v in (a, b, operation.result)] != [I8, I8, I32]:
         return None
+    elif _fits_registers(operation, "amx-int8"):
+        return _Instruction(16, I8, True)
     else:
         found = _instructions()
     for one in found:
         if k % one.parts == 0 and n % one.lanes == 0:
             return one
     return None
+
+
+def _fits_registers(operation: Operation, feature: str) -> bool:
+    """Return whether AMX's registers are here, the extents fill them, and the sums begin as they can."""
+    _, b, c = operation.operands
+    k, n = b.shape[-2:]
+    return (
+        has_feature(feature)
+        and k * element_of(b.type).bytes % register_products.DEPTH == 0
+        and n % register_products.SIDE == 0
+        and not constant_of(c)
+    )
 
 
 def is_covered(operation: Operation) -> bool:
@@ -120,7 +147,18 @@ def emit_dot(frame: Frame, operation: Operation) -> None:
         def one(origins: list[IrPointer]) -> None:
             from_a, from_b, from_c, to_c, to_words, to_rows = origins
             _pack(frame, instruction, from_b, right.step(frame.builder, -2), to_words, (k, n))
-            if instruction.element == I8:
+            if instruction.in_registers:
+                registers = register_products.RegisterProduct(
+                    frame,
+                    instruction.element,
+                    [from_a, to_words, from_c, to_c],
+                    (left, words, sums.begin, sums.end),
+                    (m, k // parts, n),
+                    sums.constant is not None,
+                )
+                registers.emit()
+                return
+            if instruction.is_biased:
                 _sum_rows(frame, from_a, left.step(frame.builder, -2), to_rows, (m, k))
             product = _WordProduct(
                 frame,
@@ -174,17 +212,18 @@ def emit_panels(
         _pack(frame, instruction, source, b.step(frame.builder, -2), to, (extent, columns))
 
     counted(frame, n // columns, of_panel)
-    if instruction.element == I8:
+    if instruction.is_biased:
         _sum_rows(frame, a.base, a.step(frame.builder, -2), starts.base, (m, extent))
     words = frame.builder.udiv(extent, r.number(r.I64, parts))
-    product = _WordProduct(
-        frame,
-        instruction.total,
-        [a.base, packed.base, totals.base, totals.base],
-        (a, Memory(packed.base, I32, (columns, 1)), totals, totals),
-        (m, words, n),
-        panel=room,
-    )
+    origins = [a.base, packed.base, totals.base, totals.base]
+    given = a, Memory(packed.base, I32, (columns, 1)), totals, totals
+    if instruction.in_registers:
+        element = instruction.element
+        register_products.RegisterProduct(
+            frame, element, origins, given, (m, words, n), panel=room
+        ).emit()
+        return
+    product = _WordProduct(frame, instruction.total, origins, given, (m, words, n), panel=room)
     product.use(instruction, starts.base)
     product.emit()
 
@@ -198,7 +237,7 @@ def _pack(
     extents: tuple[Stride, int],
 ) -> None:
     """Emit the copy of B's matrix to words, row of words after row of words."""
-    (k, n), (lanes, _), parts = extents, instruction, instruction.parts
+    (k, n), lanes, parts = extents, instruction.lanes, instruction.parts
     size = instruction.stored.bytes
 
     def of_rows(row: Register) -> None:
@@ -217,8 +256,9 @@ def _pack(
             if parts == 2 and size == 1:
                 values = [builder.sext(v, ir.VectorType(r.I16, lanes)) for v in values]
             elif parts == 4:
-                biased = [builder.xor(v, r.number(v.type, _BIAS)) for v in values]
-                pairs = [alternating(builder, *biased[i : i + 2]) for i in (0, 2)]
+                if instruction.is_biased:
+                    values = [builder.xor(v, r.number(v.type, _BIAS)) for v in values]
+                pairs = [alternating(builder, *values[i : i + 2]) for i in (0, 2)]
                 values = [builder.bitcast(p, ir.VectorType(r.I16, lanes)) for p in pairs]
             words = alternating(builder, *values)
             place = move(frame, to, column, lanes * 4)
@@ -303,7 +343,7 @@ class _WordProduct(Product):
         return 4  # a word, whatever its parts are
 
     def _begun(self, row: Register, sums: list[Register], rows: int) -> list[Register]:
-        if self._instruction.element != I8:
+        if not self._instruction.is_biased:
             return sums
         builder, vectors = self._frame.builder, len(sums) // rows
         at = move(self._frame, self._starts, row, 4)

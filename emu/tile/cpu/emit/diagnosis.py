@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 from llvmlite import ir
 
@@ -95,12 +96,27 @@ class Diagnosis:
         self.prints.append(Print(prefix, hex_, specifications))
 
     def observe(self, frame: Frame, operation: Operation) -> None:
-        """Emit the call that tells an observer."""
+        """Emit the call that tells an observer, or native code."""
+        site = operation.attributes["site"]
+        if operation.attributes.get("native"):
+            function, *_ = operation.operands
+            address = frame.builder.inttoptr(frame.scalar(function), ir.PointerType())
+            with self._values(frame, operation) as items:
+                kind = ir.FunctionType(r.I64, [r.I64, ir.PointerType()])
+                record = self._record(frame, frame.builder, items)
+                frame.builder.call(r.Callee(address, kind), [r.number(r.I64, site), record])
+            return
         self._tell_values(frame, operation)
-        self.prints.append(Observe(operation.attributes["site"]))
+        self.prints.append(Observe(site))
 
     def _tell_values(self, frame: Frame, operation: Operation) -> None:
         """Emit the call of Python with the addresses of an operation's operands, for the next report."""
+        with self._values(frame, operation) as items:
+            self._call_python(frame, frame.builder, items)
+
+    @contextlib.contextmanager
+    def _values(self, frame: Frame, operation: Operation) -> Iterator[list[Register]]:
+        """Give the addresses of an operation's operands."""
         items: list[Register] = []
         for value in operation.operands:
             element = element_of(value.type)
@@ -113,17 +129,22 @@ class Diagnosis:
                 register = r.to_memory(frame.builder, element, frame.scalar(value))
                 frame.builder.store(register, place)
             items.append(frame.builder.ptrtoint(place, r.I64))
-        self._call_python(frame, frame.builder, items)
+        yield items
         for value in operation.operands:
             frame.release_copy(value)
 
-    def _call_python(self, frame: Frame, builder: ir.IRBuilder, items: Sequence[Register]) -> None:
-        """Emit the call of ``reports.CALLBACK`` for the next report, with what follows the program's numbers."""
+    def _record(self, frame: Frame, builder: ir.IRBuilder, items: Sequence[Register]) -> IrPointer:
+        """Emit a record: the program's numbers, and what follows them."""
         words = [*(builder.sext(number, r.I64) for number in self._programs[:3]), *items]
         numbers = frame.entry.alloca(r.I64, len(words))
         for n, word in enumerate(words):
             place = builder.gep(numbers, [r.number(r.I64, 8 * n)], source_etype=r.BYTE)
             builder.store(word, place)
+        return numbers
+
+    def _call_python(self, frame: Frame, builder: ir.IRBuilder, items: Sequence[Register]) -> None:
+        """Emit the call of ``reports.CALLBACK`` for the next report, with what follows the program's numbers."""
+        numbers = self._record(frame, builder, items)
         kind = ir.FunctionType(ir.VoidType(), [r.I64, ir.PointerType()])
         facts = builder.load(
             builder.gep(self.table, [r.number(r.I64, 8 * call.FACTS)], source_etype=r.BYTE),

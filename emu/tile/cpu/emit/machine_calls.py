@@ -27,6 +27,20 @@ def emit_word(builder: ir.IRBuilder, table: IrPointer, operation: Operation) -> 
     return read(builder, _words(builder, table), place)
 
 
+def _text(builder: ir.IRBuilder, text: str) -> IrPointer:
+    """Return the address of a text that ends with a zero byte; of equal texts there is one."""
+    module = builder.module
+    content = bytearray(text.encode(errors="replace") + b"\0")
+    kind = ir.ArrayType(ir.IntType(8), len(content))
+    name = f"site.{text}"
+    found = module.globals.get(name)
+    if found is None:
+        found = ir.GlobalVariable(module, kind, name)
+        found.linkage, found.global_constant = "internal", True
+        found.initializer = ir.Constant(kind, content)
+    return found
+
+
 def emit_call(frame: Frame, table: IrPointer, operation: Operation) -> None:
     """Emit a call of the machine; end the program if it has failed, or another thread of the launch was told to stop."""
     what, builder = operation.attributes["what"], frame.builder
@@ -34,6 +48,9 @@ def emit_call(frame: Frame, table: IrPointer, operation: Operation) -> None:
     function = read(builder, words, machine.place_of_call(what), _POINTER)
     given = [builder.ptrtoint(words, r.I64), *(frame.scalar(v) for v in operation.operands)]
     kind = ir.FunctionType(r.I64, [r.I64] * len(given))
+    if operation.location is not None:  # who listens to the call asks for it
+        site = _text(builder, f"{operation.location.line}:{operation.location.file}")
+        write(builder, table, call.SITE, builder.ptrtoint(site, r.I64))
     write(builder, table, call.ACTIVE, 0)  # a crash in there is not the kernel's
     result = builder.call(r.Callee(function, kind), given)
     write(builder, table, call.ACTIVE, 1)

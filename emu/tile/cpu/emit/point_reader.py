@@ -16,15 +16,16 @@ from llvmlite import ir
 
 from emu.tile import ops
 from emu.tile.cpu.emit import memory
-from emu.tile.cpu.emit.addressing import as_register, is_zero, plus, times
+from emu.tile.cpu.emit.addressing import as_register, is_zero, times
 from emu.tile.cpu.emit.memory import Memory
 from emu.tile.cpu.emit.quotients import Divisor
+from emu.tile.cpu.emit.regular_steps import combined
 from emu.tile.cpu.numeric import vector_builder as r
 from emu.tile.cpu.plan.analysis import is_view, kept_axes
 from emu.tile.ir import Operation, Value
 from emu.tile.llvm import Register
 from emu.tile.ops import Code
-from emu.tile.types import DTYPES, F32, DType, Pointer, ScalarType, Tile, element_of
+from emu.tile.types import DTYPES, F32, ScalarType, Tile, element_of
 
 if TYPE_CHECKING:
     from emu.tile.cpu.emit.frame import Frame
@@ -557,53 +558,4 @@ class PointReader:
             assert run is not None
             return self.linear(operation.operands[0], source, run)
         parts = [self.linear(operand, point, axis) for operand in operation.operands]
-        return self._combine(builder, operation, parts)
-
-    def _combine(
-        self, builder: ir.IRBuilder, operation: Operation, parts: list[tuple[Register, Stride]]
-    ) -> tuple[Register, Stride]:
-        """Return the first lane and the step of an operation, given those of its operands.
-
-        ``Analysis.step`` decides which operations have a step; the cases here are those of ``_step_of``.
-        """
-        starts, steps = [p[0] for p in parts], [p[1] for p in parts]
-        start = self.frame.apply(builder, operation, starts)
-        code = operation.code
-        if code is Code.ADD:
-            return start, plus(builder, steps[0], steps[1])
-        if code is Code.SUB:
-            return start, plus(builder, steps[0], times(builder, steps[1], -1))
-        if code is Code.NEG:
-            return start, times(builder, steps[0], -1)
-        if code is Code.MUL:
-            moving = 0 if not is_zero(steps[0]) else 1
-            return start, times(builder, steps[moving], starts[1 - moving])
-        if code is Code.SHL:
-            bits = starts[1]
-            if isinstance(steps[0], int):
-                steps[0] = r.number(starts[0].type, steps[0])
-            return start, builder.shl(steps[0], bits)
-        if code is Code.PTR_ADD:
-            element = element_of(operation.result.type)
-            assert isinstance(element, Pointer)
-            offset = element_of(operation.operands[1].type)
-            moved = self._widened(builder, offset, steps[1])
-            return start, plus(builder, steps[0], times(builder, moved, element.element.bytes))
-        if code is Code.CAST:
-            return start, self._cast_step(builder, operation, steps[0])
-        return start, steps[0]
-
-    def _cast_step(self, builder: ir.IRBuilder, operation: Operation, step: Stride) -> Stride:
-        """Return the step of a CAST; steps are signed, whatever the values are."""
-        source, target = (element_of(v.type) for v in (operation.operands[0], operation.result))
-        if isinstance(step, int) or not isinstance(source, DType) or not isinstance(target, DType):
-            return step
-        return self.frame.convert(builder, source.as_signed(), target, step)
-
-    def _widened(self, builder: ir.IRBuilder, element: ScalarType, step: Stride) -> Stride:
-        """Return a step as i64; steps are signed, whatever the offsets are."""
-        if isinstance(step, int):
-            return step
-        if isinstance(element, DType):
-            return self.frame.convert(builder, element.as_signed(), _I64_DTYPE, step)
-        return step
+        return combined(self.frame, builder, operation, parts)

@@ -30,8 +30,8 @@ from emu.tile.cpu.numeric.vector_builder import (
     number,
     vector,
 )
-from emu.tile.ir import Attribute
 from emu.tile.llvm import Register
+from emu.tile.objects import Attribute
 from emu.tile.ops import BINARY, BITWISE, COMPARISONS, FLOAT_BINARY, FLOAT_UNARY, Code
 from emu.tile.types import BF16, F16, F64, U64, DType, Kind, Pointer, ScalarType
 

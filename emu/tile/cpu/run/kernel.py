@@ -364,4 +364,16 @@ def _stop_thread(error: BaseException) -> None:
     struct.pack_into("q", thread_state.own_buffers[0], 8 * call.STOPPED, 1)
 
 
+def _site_of_call() -> tuple[str, int] | None:
+    """Return file and line of the call of the machine that this thread's kernel makes, once; None: not known."""
+    table = thread_state.buffers[0]
+    (address,) = struct.unpack_from("q", table, 8 * call.SITE)
+    if not address:
+        return None
+    struct.pack_into("q", table, 8 * call.SITE, 0)
+    line, _, file = ctypes.string_at(address).decode(errors="replace").partition(":")
+    return file, int(line)
+
+
 machine_words.on_failure = _stop_thread
+machine_words.site_of_call = _site_of_call

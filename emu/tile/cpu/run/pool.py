@@ -225,8 +225,8 @@ class _Worker(threading.Thread):
 
 
 def _abandon(helpers: list[_Worker], job: Job) -> None:
-    """Wait until no thread works on a failed job, and end these threads: the states of their signals are unknown."""
-    _workers.clear()
+    """Wait until no thread works on a failed job, and end its threads: the states of their signals are unknown."""
+    del _workers[: len(helpers)]  # the others are not this job's: they wait, and may be used
     for worker in helpers:
         worker.ends = True
         with contextlib.suppress(RuntimeError):  # it was set already

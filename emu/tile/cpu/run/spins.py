@@ -84,6 +84,19 @@ class Spin:
                 found.append((*place, _size(read), bits))
         return found
 
+    def barrier(self) -> dict[str, int | str] | None:
+        """Return what the launcher must know of the barrier that it waits in; None: it waits for something else, or for more."""
+        awaited = self._awaited()
+        if len(awaited) != 1 or not awaited[0][0].by_address:
+            return None
+        _, address, generation = awaited[0]
+        found = barrier_of(address & _ADDRESS)
+        if found is None:
+            return None
+        line = self.kernel.loops[self.loop - 1].location.rpartition(":")[0]
+        known: dict[str, int | str] = {"index": found.group, "generation": generation}
+        return {**known, "group": found.name, "at": line}
+
     def _awaited(self) -> list[tuple[Read, int, int]]:
         """Return the reads of the loop, each with its address and the bits there.
 
@@ -134,7 +147,7 @@ def _describe_read(
     address &= _ADDRESS
     barrier = barrier_of(address)
     if barrier is not None:
-        return barrier
+        return str(barrier)
     size = _size(read)
     name = f"address {address:#x}"
     # The nearest pointer argument at or below the address is the likeliest owner of the memory.

@@ -40,8 +40,22 @@ def place_of(address: int) -> Place | None:
     return Place(*divmod(distance, layout.stride))
 
 
-def barrier_of(address: int) -> str | None:
-    """Describe the barrier whose generation lies at an address; None: there lies none."""
+class Barrier(NamedTuple):
+    """The barrier of a group."""
+
+    group: int
+    """The group's index."""
+    name: str
+    arrived: int
+    """How many members have reached it."""
+    members: int
+
+    def __str__(self) -> str:
+        return f"the barrier of group {self.name!r}, which {self.arrived} of {self.members} PEs have reached"
+
+
+def barrier_of(address: int) -> Barrier | None:
+    """Return the barrier whose generation lies at an address; None: there lies none."""
     world = current_world()
     if world is None:
         return None
@@ -57,4 +71,4 @@ def barrier_of(address: int) -> str | None:
     name, members = entry["name"].decode(errors="replace"), int(entry["n_pes"])
     if index == world.index:
         name, members = world.name, world.n_pes
-    return f"the barrier of group {name!r}, which {int(entry['arrived'])} of {members} PEs have reached"
+    return Barrier(index, name, int(entry["arrived"]), members)

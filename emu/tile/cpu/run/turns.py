@@ -4,6 +4,10 @@ A thread runs its programs one after the other. A program that waits in vain wou
 which may be those that it waits for. So its thread gives away the programs that it has not begun, to a new thread, and
 sleeps in its poll. As many threads of a launch run as did before; the others take turns: who reads the same
 values again gives its turn to the next. All programs that wait keep their stacks, at most :data:`MOST_THREADS`.
+
+*Signals.* A handler may raise anywhere in the launching thread's Python, between any two lines of what follows. So the end of
+a launch relies on nothing that this thread may have left undone: :meth:`Turns.fail` wakes all members, whoever's turn it
+is, and :meth:`Turns.finish` takes the launching thread for gone.
 """
 
 from __future__ import annotations
@@ -72,6 +76,11 @@ class Member:
         self.go = threading.Lock()
         self.go.acquire()
 
+    def wake(self) -> None:
+        """Give it its turn, if it has none. The lock of the launch is held."""
+        if self.go.locked():
+            self.go.release()
+
 
 class _Own(threading.local):
     """What belongs to a thread: its part in a launch, and programs of its launch that nobody has taken yet."""
@@ -117,6 +126,8 @@ class Turns:
         self._more, self._left_over = more, left_over
         self._lock = threading.Lock()
         self._members: set[Member] = set()
+        self._starting: set[Member] = set()  # members whose threads may not have begun
+        self._owner: Member | None = None
         self._sleeping: deque[Member] = deque()
         self._ranges: deque[Range] = deque()
         self._fruitless = 0
@@ -129,14 +140,15 @@ class Turns:
 
     def join(self, owner: bool) -> None:
         """Let the calling thread take part."""
-        member = Member(self, owner)
+        member = _own.member = Member(self, owner)
+        if owner:
+            self._owner = member
         with self._lock:
             offered, _own.offered = _own.offered, None
             if offered is not None:
                 self._ranges.append(offered)
             self._members.add(member)
             self._others -= bool(self._others)
-        _own.member = member
         _set_interval(_SHORTEST_NS)
 
     def note(self, spin: Spin | None, record: CharArray | None = None) -> None:
@@ -187,7 +199,8 @@ class Turns:
             time.sleep(_NAP_S)
         if following is None:
             return bool(self._members - {member})
-        following.go.release()
+        with self._lock:
+            following.wake()
         self._sleep(member)
         member.waits = False
         return True
@@ -198,11 +211,14 @@ class Turns:
             member = Member(self, owner=False)
             name = f"emu program of {self._kernel.name}"
             thread = threading.Thread(target=self._run, args=(member,), name=name, daemon=True)
+            self._starting.add(member)
             try:
                 thread.start()
             except RuntimeError:  # the system has no more threads: those that there are take turns
+                self._starting.discard(member)
                 return self._sleeping.popleft() if self._sleeping else None
             self._members.add(member)
+            self._starting.discard(member)
             self._fruitless = 0
             return member
         return self._sleeping.popleft() if self._sleeping else None
@@ -257,8 +273,9 @@ class Turns:
             self.failed = True
             self._ranges.clear()
             self._more = None
-            while self._sleeping:
-                self._sleeping.popleft().go.release()
+            self._sleeping.clear()
+            for member in self._members | self._starting:
+                member.wake()
 
     def leave(self) -> None:
         """Let the calling thread take no part any more, and another run in its place."""
@@ -272,14 +289,17 @@ class Turns:
             self._fruitless = 0
             following = self._following()
             if following is not None:
-                following.go.release()
+                following.wake()
             elif not self._members:
                 self._ended.set()
 
     def finish(self) -> None:
-        """Wait until all threads have ended."""
-        if not self._members:
-            return
+        """Wait until all other threads have ended. By the launching thread, which works on no program any more."""
+        with self._lock:
+            if self._owner is not None:  # an exception may have kept it from leaving
+                self._members.discard(self._owner)
+            if not self._members:
+                return
         # As in a poll: the threads still read the arguments behind this thread's table.
         thread_state.buffers = new_buffers()
         try:
@@ -341,10 +361,15 @@ def settle(status: int) -> int:
     turns = current()
     if turns is None or thread_state.buffers is not thread_state.own_buffers:
         return status
-    if status != HANDED_ON:
-        turns.fail(None)
-    turns.leave()
-    turns.finish()
+    try:
+        if status != HANDED_ON:
+            turns.fail(None)
+        turns.leave()
+        turns.finish()
+    except BaseException as error:
+        turns.fail(error)
+        turns.finish()
+        raise
     if thread_state.error is not None:  # its own: a signal, or the end of the world
         return status
     if turns.error is not None:

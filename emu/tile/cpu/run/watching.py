@@ -199,7 +199,8 @@ def publish(spins: list[Spin], note: str = "") -> None:
             note = f"; and {len(spins) - _MOST_TOLD} more{note}"
         reads = [word for spin in spins[:_MOST_TOLD] for word in spin.symmetric_words()]
         text = "; another thread: ".join(told) + note
-        spinning.wait(world, spins[0].where(), text, reads[:_MOST_TOLD])
+        barrier = spins[0].barrier() if len(spins) == 1 else None
+        spinning.wait(world, spins[0].where(), text, reads[:_MOST_TOLD], barrier)
     else:
         spinning.go_on(world)
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from emu.triton.language.assembly.program import Program
 from emu.triton.language.assembly.registers import Registers
 from emu.triton.language.assembly.text import parse
+from emu.triton.language.assembly.warps import is_of_warps
 from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.conversion import bitcast_to, cast_to, to_tensor
 from emu.triton.language.extra.bits import unsigned
@@ -21,9 +22,11 @@ from emu.triton.language.shapes import (
     split,
     trans,
 )
+from emu.triton.language.threads import is_own, own_value, settled
 from emu.triton.language.types import dtype as _dtype
 from emu.triton.language.types import get_int_dtype, int1, int8, uint64
 from emu.triton.language.values import TensorLike, tensor, tuple
+from emu.triton.language.variation import variation
 
 _WIDTHS = {"r": 32, "f": 32, "h": 16, "l": 64, "d": 64, "c": 16, "b": 1}
 _AMD = re.compile(r"(?m)^\s*[vs]_\w+|^\s*(?:ds|global|buffer)_\w+")
@@ -203,6 +206,13 @@ def _gathered(x: tensor, shape: Shape, count: int, pack: int) -> tensor:
     return first
 
 
+def _of_threads(result: tensor, operands: Sequence[tensor]) -> tensor:
+    """Return the result of a warp's instruction as a value of threads, if one of the operands is one."""
+    if not result.extents or is_own(result) or not any(map(is_own, operands)):
+        return result
+    return own_value(result.handle, result.dtype, variation(result.handle))
+
+
 def inline_asm_elementwise(
     asm: ConstexprLike[str],
     constraints: ConstexprLike[str],
@@ -253,4 +263,6 @@ def inline_asm_elementwise(
     layout.bind(registers, values)
     Program(parse(text), registers).run()
     results = [_gathered(r, shape, count, run) for r in layout.results(registers)]
+    if is_of_warps(text):
+        results = [settled(_of_threads(r, operands)) for r in results]
     return tuple(results) if several else results[0]

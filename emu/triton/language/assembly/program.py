@@ -22,6 +22,7 @@ from emu.triton.language.assembly.text import (
     Vector,
     unsupported,
 )
+from emu.triton.language.assembly.warps import WARPS
 from emu.triton.language.context import builder, current
 from emu.triton.language.conversion import bitcast_to, cast_to
 from emu.triton.language.extra.bits import is_nan
@@ -39,6 +40,7 @@ from emu.triton.language.types import (
     uint32,
 )
 from emu.triton.language.values import tensor
+from emu.triton.language.warps import sync_warp
 
 _NOTHING = {
     *("bar", "barrier", "fence", "membar", "nanosleep", "griddepcontrol", "prefetch", "prefetchu"),
@@ -199,12 +201,18 @@ class Program:
         name = instruction.name
         if name in _FENCES and "cta" not in instruction.suffixes and current().keeps_fences:
             builder().barrier(fence=True)
+        if name in ("bar", "barrier") and "warp" in instruction.suffixes:
+            sync_warp()
         if name in _NOTHING:
             return
         if name in special:
             special[name](instruction)
         elif name in MEMORY:
             MEMORY[name](self.registers, instruction)
+        elif name in WARPS:
+            if self.registers.active is not None:
+                raise unsupported(instruction.text, "the predicate")
+            WARPS[name](self.registers, instruction)
         elif name in arithmetic.BODIES:
             self._arithmetic(instruction)
         else:

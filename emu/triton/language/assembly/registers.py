@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from emu.tile.machine import read_word
 from emu.triton.language.arithmetic import and_, invert, not_equal, where
 from emu.triton.language.assembly.text import Immediate, Operand, Register, Vector, unsupported
+from emu.triton.language.context import builder
 from emu.triton.language.conversion import bitcast_to, cast_to, constant
 from emu.triton.language.creation import num_programs, program_id
 from emu.triton.language.extra.bits import unsigned
@@ -19,6 +21,8 @@ from emu.triton.language.types import (
     get_int_dtype,
     int1,
     int32,
+    int64,
+    uint64,
 )
 from emu.triton.language.values import tensor
 
@@ -31,6 +35,10 @@ _SPECIAL = {
     **dict.fromkeys(("%tid", "%laneid", "%warpid", "%cluster_ctarank", "%cluster_ctaid", "%smid"), 0),
     **dict.fromkeys(("%ntid", "%nwarpid", "%cluster_nctarank", "%cluster_nctaid", "%nsmid"), 1),
 }  # fmt: skip
+
+
+_GRID_HALVES = {"%envreg1": 32, "%envreg2": 0}
+"""Registers that hold parts of the address where a cooperative launch meets, and at which of its bits each begins."""
 
 
 def type_of(name: str) -> dtype | None:
@@ -147,6 +155,11 @@ class Registers:
             source = program_id if base == "%ctaid" else num_programs
             value = bitcast_to(cast_to(source("xyz".index(axis)), int32), word)
             return broadcast_to(value, self.shape) if self.shape else value
+        if base in _GRID_HALVES:
+            # CUDA's cooperative launches leave the address of their memory in two registers.
+            address = tensor(read_word(builder(), "grid"), int64)
+            half = cast_to(bitcast_to(address, uint64) >> _GRID_HALVES[base], word)
+            return broadcast_to(half, self.shape) if self.shape else half
         raise unsupported(line, f"the special register {name}, which has no meaning on a CPU,")
 
     def read(self, operand: Operand, held: dtype, line: str) -> tensor:

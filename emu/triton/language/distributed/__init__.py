@@ -22,18 +22,38 @@ from emu.triton.language.distributed.signals import (
     symm_at,
     wait,
 )
+from emu.triton.language.distributed.vectors import (
+    fill_vector,
+    ld_vector,
+    make_vector,
+    pack,
+    st_vector,
+    unpack,
+    vector,
+    vector_type,
+    zeros_vector,
+)
 
 __all__ = [
     "atomic_add",
     "atomic_cas",
     "consume_token",
     "extern_call",
+    "fill_vector",
     "ld",
+    "ld_vector",
+    "make_vector",
     "notify",
     "num_ranks",
+    "pack",
     "rank",
     "red_release",
     "st",
+    "st_vector",
     "symm_at",
+    "unpack",
+    "vector",
+    "vector_type",
     "wait",
+    "zeros_vector",
 ]

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from emu.triton.language.constants import ConstexprLike, unwrap
-from emu.triton.language.conversion import to_tensor
+from emu.triton.language.context import builder
+from emu.triton.language.conversion import constant, to_tensor
 from emu.triton.language.external import call_extern
+from emu.triton.language.threads import (
+    count,
+    element,
+    goes_by_warps,
+    is_own,
+    of_one,
+    of_warp,
+    part_of_warp,
+    settled,
+)
 from emu.triton.language.types import dtype, int32
 from emu.triton.language.values import TensorLike, tensor
+from emu.triton.language.variation import WARP_SIZE
 
 
 def extern_call(
@@ -19,12 +31,12 @@ def extern_call(
     is_pure: ConstexprLike[bool],
     _semantic: object = None,
 ) -> tensor:
-    """Call a function of a device library once for the program.
+    """Call a function of a device library: once for the program, or for each warp or thread that has operands of its own.
 
     Args:
         lib_name: Accepted; the symbol alone decides.
         lib_path: Accepted: no library is read.
-        args: Scalars.
+        args: Scalars, or values of threads.
         arg_type_symbol_dict: By the dtypes of the operands, the symbol and the dtype of the result; of a function
             without one, an empty tuple.
         is_pure: Accepted.
@@ -32,16 +44,16 @@ def extern_call(
     Raises:
         NotImplementedError: The symbol is not known.
         TypeError: No function takes operands of these dtypes.
-        ValueError: An operand is no scalar, or there is no function with so many operands.
+        ValueError: An operand is a tile, or there is no function with so many operands.
     """
     del lib_name, lib_path, is_pure, _semantic
-    operands = [to_tensor(a) for a in args]
+    operands = [settled(to_tensor(a)) for a in args]
     table = {
         tuple(map(unwrap, unwrap(types))): found
         for types, found in unwrap(arg_type_symbol_dict).items()
     }
     for operand in operands:
-        if operand.extents:
+        if operand.extents and not is_own(operand):
             raise ValueError(f"args must be scalars, but got {operand}")
     counts = {len(types) for types in table}
     if len(operands) not in counts:
@@ -53,11 +65,37 @@ def extern_call(
     for types, found in table.items():
         if [str(t) for t in types] == given:
             symbol, result = (unwrap(v) for v in unwrap(found))
+            if any(map(is_own, operands)):
+                return _call_for_each(symbol, operands, unwrap(result))
             return call_extern(symbol, operands, _single(symbol, result))
     takes = " or ".join(f"({', '.join(map(str, types))})" for types in table)
     raise TypeError(
         f"input arg type does not match: the function takes {takes}, but got ({', '.join(given)})"
     )
+
+
+def _call_for_each(symbol: str, operands: Sequence[tensor], result: object) -> tensor:
+    """Call a function without a result for each warp that has operands of its own, or for each thread.
+
+    Raises:
+        NotImplementedError: It has a result.
+    """
+    element_type = _single(symbol, result)
+    if result not in ((), []) and not (isinstance(result, dtype) and result.is_void()):
+        raise NotImplementedError(
+            f"the symbol {symbol!r} has a result, and its operands differ between threads: call it in a branch on the "
+            "thread's index, where one thread runs at a time"
+        )
+    emit, by_warps = builder(), goes_by_warps(*operands)
+    turns = count() // WARP_SIZE if by_warps else count()
+    running, part = (of_warp, part_of_warp) if by_warps else (of_one, element)
+    first, step = constant(0, int32).handle, constant(1, int32).handle
+    with emit.for_(first, constant(turns, int32).handle, step, []) as loop:
+        with running(loop.index):
+            given = [part(o, loop.index) if is_own(o) else o for o in operands]
+            call_extern(symbol, given, element_type)
+        emit.yield_()
+    return constant(0, int32)
 
 
 def _single(symbol: str, result: object) -> dtype:

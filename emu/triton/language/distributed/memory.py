@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from emu.tile.ir import Attribute
+from emu.tile.objects import Attribute
 from emu.triton.language import memory
+from emu.triton.language.choices import one_of
 from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder
 from emu.triton.language.conversion import bitcast_to, cast_to, to_tensor
@@ -32,11 +33,8 @@ def _order(scope: object, semantic: object, allowed: tuple[str, ...]) -> dict[st
     Raises:
         ValueError: One is unknown.
     """
-    for name, value, known in (("scope", scope, _SCOPES), ("semantic", semantic, allowed)):
-        if unwrap(value) not in known:
-            said = ", ".join(map(repr, known))
-            raise ValueError(f"{name} must be one of {said}, but got {unwrap(value)!r}")
-    return {"order": str(unwrap(semantic)), "scope": str(unwrap(scope))}
+    where = one_of("scope", scope, _SCOPES)
+    return {"order": one_of("semantic", semantic, allowed), "scope": where}
 
 
 def ld(

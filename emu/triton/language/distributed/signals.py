@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from emu.comm.ops import Cmp
 from emu.comm.sync import signal_numbers
-from emu.tile.ir import Attribute, Region, Value
+from emu.tile.ir import Region, Value
+from emu.tile.objects import Attribute
 from emu.tile.ops import Code
 from emu.triton.language import memory
+from emu.triton.language.choices import one_of
 from emu.triton.language.constants import ConstexprLike, unwrap
 from emu.triton.language.context import builder
 from emu.triton.language.conversion import cast_to, constant, to_tensor
@@ -20,15 +22,6 @@ _WORDS = (32, 64)
 _OPERATIONS = {"set": signal_numbers.SET, "add": signal_numbers.ADD}
 _REACHES = ("gpu", "intra_node", "inter_node")
 _ALL_NODES = -1
-
-
-def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
-    plain = unwrap(value)
-    if plain not in allowed:
-        raise ValueError(
-            f"{name} must be one of {', '.join(map(repr, allowed))}, but got {plain!r}"
-        )
-    return str(plain)
 
 
 def _check_axis(axis: ConstexprLike[int]) -> None:
@@ -98,8 +91,8 @@ def wait(
     """
     first = machine.check_pointer(barrierPtrs, "barrierPtrs", single=True, widths=_WORDS)
     order: dict[str, Attribute] = {
-        "order": _one_of("semantic", semantic, _WAITS),
-        "scope": _one_of("scope", scope, _SCOPES),
+        "order": one_of("semantic", semantic, _WAITS),
+        "scope": one_of("scope", scope, _SCOPES),
         "machine": True,
     }
     count = machine.check_size(numBarriers, "numBarriers")
@@ -117,6 +110,7 @@ def _wait_for(word: tensor, wanted: tensor, order: dict[str, Attribute]) -> None
     """Spin until a word, of whatever PE, holds a value; tell who watches."""
     emit = builder()
     before, after = Region(), Region()
+    begun = machine.call("wait_begins")
     with emit.into(before):
         seen = emit.load(word.handle, order=order)
         emit.yield_(emit.compare(Code.NE, seen, wanted.handle))
@@ -130,7 +124,7 @@ def _wait_for(word: tensor, wanted: tensor, order: dict[str, Attribute]) -> None
         bits = machine.element_of(word).primitive_bitwidth // 8
         width = machine.number(bits if machine.element_of(word).is_int_signed() else -bits)
         value = machine.integer(wanted, "waitValue")
-        machine.call("waited", offset, width, machine.number(int(Cmp.EQ)), value)
+        machine.call("waited", offset, width, machine.number(int(Cmp.EQ)), value, begun)
         emit.yield_()
     with emit.into(outside):
         emit.yield_()
@@ -190,8 +184,8 @@ def notify(
         ValueError: ``sig_op`` or ``comm_scope`` is unknown.
     """
     word = machine.check_pointer(ptr, "ptr", single=True, widths=(64,))
-    operation = _one_of("sig_op", sig_op, tuple(_OPERATIONS))
-    reach = _one_of("comm_scope", comm_scope, _REACHES)
+    operation = one_of("sig_op", sig_op, tuple(_OPERATIONS))
+    reach = one_of("comm_scope", comm_scope, _REACHES)
     if reach == "gpu":
         machine.integer(signal, "signal")
         change = memory.atomic_xchg if operation == "set" else memory.atomic_add

@@ -156,6 +156,8 @@ def reduce(
 ) -> tensor:
     """Combine every member's ``src`` element by element, in the order of the members; each gets the result.
 
+    All members are on one host.
+
     Args:
         dst: A pointer into this PE's heap; it may be ``src``.
         src: A pointer into this PE's heap, to numbers of the same dtype.
@@ -181,6 +183,8 @@ def reduce(
     width = machine.number(max(1, element.primitive_bitwidth // 8))
     nbytes = tensor(builder().binary(Code.MUL, elements, width), int64)
     blocks = _Blocks(dst, src, nbytes, team, (False, False))
+    for member in _upto(blocks.count):  # before anything is changed
+        machine.check_here(machine.call("team_world_pe", blocks.team, member), "each member")
     barrier(team)
     for where, mask in _share(elements, blocks):
         total = _total(source, where, mask, _COMBINED[name], blocks)

@@ -12,7 +12,8 @@ from typing import Protocol
 
 from emu.comm.ops import Cmp
 from emu.comm.sync import signal_numbers
-from emu.tile.ir import Attribute, Region, Value
+from emu.tile.ir import Region, Value
+from emu.tile.objects import Attribute
 from emu.tile.ops import Code
 from emu.tile.types import I32, I64, Pointer
 from emu.triton.language import memory
@@ -96,7 +97,7 @@ def remote(pointer: tensor, pe: TensorLike) -> tensor:
         pe: The PE.
     """
     given = machine.check_pointer(pointer, "pointer", single=False)
-    return machine.translated(given, machine.check_peer(pe))
+    return machine.translated(given, machine.check_here(machine.check_peer(pe)))
 
 
 def load(
@@ -113,7 +114,8 @@ def load(
         mask: As of ``tl.load``.
         other: As of ``tl.load``.
     """
-    at, _ = _checked(pointer, pe, mask)
+    at, peer, lanes = _checked(pointer, pe, mask)
+    machine.carry(peer, at, lanes, fetches=True)  # before: no call comes between a tile and its use
     return memory.load(at, mask, other)
 
 
@@ -128,20 +130,23 @@ def store(
         pe: The PE whose memory is written.
         mask: As of ``tl.store``.
     """
-    at, peer = _checked(pointer, pe, mask)
+    at, peer, lanes = _checked(pointer, pe, mask)
     memory.store(at, value, mask)
     machine.call("changed", peer)
+    machine.carry(peer, at, lanes, sends=True)
     return nothing()
 
 
-def _checked(pointer: object, pe: TensorLike, mask: TensorLike | None) -> tuple[tensor, Value]:
-    """Return checked pointers into a PE's memory, and the PE."""
+def _checked(
+    pointer: object, pe: TensorLike, mask: TensorLike | None
+) -> tuple[tensor, Value, Value | None]:
+    """Return checked pointers into a PE's memory, the PE, and the lanes that count."""
     given = machine.check_pointer(pointer, "pointer", single=False)
-    peer = machine.check_peer(pe)
+    peer = machine.check_here(machine.check_peer(pe))
     lanes = machine.mask_of(mask, given)
     ends = ends_of_pointers(given.handle) if given.extents else None
     machine.check_lanes(given, "pointer", lanes, ends)
-    return machine.translated(given, peer), peer
+    return machine.translated(given, peer), peer, lanes
 
 
 class RemoteAtomic(Protocol):
@@ -168,9 +173,10 @@ def _remote(function: AtomicFunction, what: str) -> RemoteAtomic:
         mask: TensorLike | None = None,
         sem: ConstexprLike[str | None] = None,
     ) -> tensor:
-        at, peer = _checked(pointer, pe, mask)
+        at, peer, lanes = _checked(pointer, pe, mask)
         old = function(at, value, mask, sem, "sys")
         machine.call("changed", peer)
+        machine.carry(peer, at, lanes, sends=True, fetches=True)
         return old
 
     name: str = getattr(function, "__name__")  # noqa: B009 - the protocol has none
@@ -214,9 +220,10 @@ def atomic_cas(
         pe: The PE whose memory changes.
         sem: As of ``tl.atomic_cas``.
     """
-    at, peer = _checked(pointer, pe, None)
+    at, peer, _ = _checked(pointer, pe, None)
     old = memory.atomic_cas(at, cmp, value, sem, "sys")
     machine.call("changed", peer)
+    machine.carry(peer, at, None, sends=True, fetches=True)
     return old
 
 
@@ -340,8 +347,11 @@ def _operation(op: ConstexprLike[str]) -> int:
 def _word(flag: object) -> tuple[Value, Value]:
     """Return where in the heap a word lies, and its bytes."""
     word = machine.check_pointer(flag, "flag", single=True, widths=_WORDS)
-    width = machine.number(machine.element_of(word).primitive_bitwidth // 8)
-    return machine.offset_in_heap(word, "flag", width), width
+    nbytes = machine.element_of(word).primitive_bitwidth // 8
+    width = machine.number(nbytes)
+    offset = machine.offset_in_heap(word, "flag", width)
+    machine.check_aligned(word, "flag", nbytes)
+    return offset, width
 
 
 def _bits(flag: tensor, value: TensorLike) -> Value:
@@ -386,6 +396,7 @@ def wait(
     machine.integer(value, "value")
     wanted = cast_to(to_tensor(value), element)
     before, after = Region(), Region([Value(wanted.handle.type)])
+    begun = machine.call("wait_begins")
     with emit.into(before):
         seen = emit.load(flag.handle, order=_MORE)
         emit.yield_(emit.unary(Code.NOT, holds(seen, wanted.handle)), seen)
@@ -394,7 +405,7 @@ def wait(
     (found,) = emit.while_([], before, after)
     if not element.is_int_signed():
         width = emit.unary(Code.NEG, width)
-    machine.call("waited", where, width, comparison, machine.integer(wanted, "value"))
+    machine.call("waited", where, width, comparison, machine.integer(wanted, "value"), begun)
     return tensor(found, element)
 
 

@@ -6,6 +6,7 @@ fails ends the program with an error that names the line, the program and the va
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -14,11 +15,12 @@ from emu.tile.ir import Region, Value
 from emu.tile.ops import Code
 from emu.tile.types import I64, U64
 from emu.tile.types import element_of as tile_element
+from emu.triton.language import reductions
 from emu.triton.language.constants import unwrap
 from emu.triton.language.context import builder
 from emu.triton.language.conversion import cast_to, to_tensor
-from emu.triton.language.shapes import broadcast_handle
-from emu.triton.language.types import dtype, int64, pointer_type
+from emu.triton.language.shapes import broadcast_handle, wrapped
+from emu.triton.language.types import dtype, int1, int64, pointer_type
 from emu.triton.language.values import TensorLike, tensor
 
 
@@ -88,6 +90,23 @@ def check_peer(pe: TensorLike, name: str = "pe") -> Value:
     message = f"{name} must be the number of a PE, at least 0 and below n_pes"
     demand(inside, message, {name: found, "n_pes": n_pes, "my_pe": read("my_pe")})
     return found
+
+
+def check_here(peer: Value, name: str = "pe") -> Value:
+    """Return the number of a PE after a check that loads and stores can reach its memory: it is on this PE's host."""
+    emit, first, end = builder(), read("first_here"), read("end_here")
+    inside = emit.binary(
+        Code.AND, emit.compare(Code.GE, peer, first), emit.compare(Code.LT, peer, end)
+    )
+    shown = {name: peer, "first_here": first, "end_here": end, "my_pe": read("my_pe")}
+    demand(inside, _ELSEWHERE.format(name), shown)
+    return peer
+
+
+_ELSEWHERE = (
+    "{} must be on this PE's host, at least first_here and below end_here, as loads, stores and atomics of elements cannot "
+    "reach another: use put, get, put_signal or signal"
+)
 
 
 def check_size(nbytes: TensorLike, name: str = "nbytes") -> Value:
@@ -172,6 +191,23 @@ def offset_in_heap(pointer: tensor, name: str, nbytes: Value) -> Value:
     address = address_of(pointer)
     demand(_fits(address, nbytes), _OUTSIDE.format(name), _shown(name, pointer.handle))
     return builder().binary(Code.SUB, address, read("heap"))
+
+
+def check_aligned(pointer: tensor, name: str, nbytes: int) -> None:
+    """Check that a word lies at a multiple of its bytes: nothing else is changed and read as a whole.
+
+    Args:
+        pointer: A single pointer.
+        name: What the error calls it.
+        nbytes: Bytes of the word, a power of 2.
+    """
+    emit = builder()
+    rest = emit.binary(Code.AND, address_of(pointer), number(nbytes - 1))
+    demand(
+        emit.compare(Code.EQ, rest, number(0)),
+        f"{name} must lie at a multiple of {nbytes} bytes, which its words have",
+        {name: pointer.handle, "my_pe": read("my_pe")},
+    )
 
 
 _OUTSIDE = "{} must lie in this PE's symmetric heap"
@@ -260,6 +296,35 @@ def _moved(pointers: Value, nbytes: Value) -> Value:
             return emit.reshape(_moved(operation.operands[0], nbytes), pointers.shape)
     address = emit.binary(Code.ADD, emit.cast(pointers, I64), _like(nbytes, pointers.shape))
     return emit.cast(address, tile_element(pointers.type))
+
+
+def carry(
+    peer: Value, pointer: tensor, mask: Value | None, *, sends: bool = False, fetches: bool = False
+) -> None:
+    """Let elements take their time on an emulated link, if there is one.
+
+    Args:
+        peer: The PE at the other end.
+        pointer: Where the elements are.
+        mask: Those that travel, i1 of the pointers' shape. Default: all.
+        sends: Whether they go to the peer.
+        fetches: Whether they come from it.
+    """
+    emit = builder()
+    width = max(1, element_of(pointer).primitive_bitwidth // 8)
+    travel, nothing = Region(), Region()
+    with emit.into(travel):
+        if mask is None:
+            nbytes = number(width * math.prod(pointer.extents))
+        else:
+            lanes = reductions.sum(cast_to(wrapped(mask, int1), int64))
+            nbytes = emit.binary(Code.MUL, lanes.handle, number(width))
+        zero = number(0)
+        call("carried", peer, nbytes if sends else zero, nbytes if fetches else zero)
+        emit.yield_()
+    with emit.into(nothing):
+        emit.yield_()
+    emit.if_(emit.compare(Code.GT, read("link"), number(0)), travel, nothing)
 
 
 def mask_of(mask: TensorLike | None, pointer: tensor) -> Value | None:

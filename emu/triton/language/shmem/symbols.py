@@ -61,8 +61,11 @@ _ELEMENTS: dict[str, dtype] = {
 }
 _REDUCTION = re.compile(r"(sum|prod|min|max|and|or|xor)_reduce")
 _COUNTED = ("broadcast", "fcollect", "alltoall")
-_EVERYBODY = (1, 2, 5)
-"""NVSHMEM's own teams that all PEs of a machine belong to: of those that share memory, the node's, devices' leaders."""
+_TEAMS = {1: "node", 2: "node", 3: "same_place"}
+"""NVSHMEM's own teams, and the machine words that hold their groups: of those that share memory, the node's, those at the
+same place of each node."""
+_LEADERS = 5
+"""Its team of devices' leaders: all."""
 _SCOPE = re.compile(r"_(?:block|warp|wg|wave)$")
 """How many threads call a function together: here it is always one program."""
 _WARP = re.compile(r"_(?:warp|wave)$")
@@ -213,12 +216,14 @@ def _barrier_all() -> tensor:
 
 
 def _nvshmem_team(team: tensor) -> tensor:
-    """Return the number of a team as the device API has it: of NVSHMEM's own teams, those of a machine are all PEs."""
+    """Return the number of a team as the device API has it: NVSHMEM's own have numbers of their own."""
     emit, given = builder(), machine.integer(team, "team")
+    meant = {number: machine.read(word) for number, word in _TEAMS.items()}
+    meant[_LEADERS] = machine.number(machine.WORLD)
     found = given
-    for number in _EVERYBODY:
+    for number, group in meant.items():
         here = emit.compare(Code.EQ, given, machine.number(number))
-        found = emit.select(here, machine.number(machine.WORLD), found)
+        found = emit.select(here, group, found)
     return machine.typed(found, types.int32)
 
 

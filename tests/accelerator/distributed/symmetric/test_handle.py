@@ -59,6 +59,20 @@ def run_buffers() -> None:
     assert symm_mem.rendezvous(torch.ones(2, device="cuda"), "0") is None
 
 
+def run_links() -> None:
+    _torch, dist, _, _, n = start()
+    from torch._C import _distributed_c10d as c10d
+    from torch._C._autograd import DeviceType
+
+    links = c10d._detect_dma_connectivity(DeviceType.CUDA, "nvlink")
+    assert (links.device_type, links.connection_type) == (DeviceType.CUDA, "nvlink")
+    assert links.matrix == [[int(one != other) for other in range(n)] for one in range(n)]
+    detect = c10d._detect_dma_connectivity
+    refused(lambda: detect(DeviceType.CPU, "nvlink"), RuntimeError, "for cpu over nvlink is not")
+    refused(lambda: detect(DeviceType.CUDA, "pcie"), RuntimeError, "for cuda over pcie is not")
+    dist.destroy_process_group()
+
+
 def run_tables() -> None:
     """The pointers on the device are those of the host: a kernel finds each rank's memory by them."""
     import ctypes
@@ -198,6 +212,7 @@ def run_errors() -> None:
     ("run", "n"),
     [
         (run_buffers, 3),
+        (run_links, 2),
         (run_tables, 2),
         (run_pads, 3),
         (run_groups, 4),

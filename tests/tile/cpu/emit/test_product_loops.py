@@ -17,11 +17,12 @@ from tile_harness import Kernel, values
 from emu.tile.cpu import native
 from emu.tile.cpu.compiling import _emit
 from emu.tile.cpu.depth import deep
-from emu.tile.cpu.emit import emitter
+from emu.tile.cpu.emit import byte_products, emitter
 from emu.tile.cpu.options import Options
 from emu.tile.ir import Value
 from emu.tile.ops import Code
 from emu.tile.passes import simplify
+from emu.tile.reference import shapes
 from emu.tile.types import BF16, F32, I8, I32, DType
 
 V3 = "+sse4.2,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+popcnt,+lzcnt,+movbe"
@@ -152,7 +153,18 @@ def check_loops(dtype, m, n, total, kind, gap, skip, step, seed):  # type: ignor
         loop.program("loop").check(run)
 
 
-def test_loops_are_those_of_the_reference() -> None:
+@pytest.mark.parametrize("unit", ["amx", "vectors"])
+def test_loops_are_those_of_the_reference(monkeypatch: pytest.MonkeyPatch, unit: str) -> None:
+    if unit == "vectors":
+        monkeypatch.setattr(
+            byte_products,
+            "has_feature",
+            lambda f: not f.startswith("amx") and native.has_feature(f),
+        )
+    elif native.has_feature("amx-bf16"):
+        monkeypatch.setattr(shapes, "_native_dot", shapes.dot_in_registers)
+    else:
+        pytest.skip("this CPU has no AMX, or this process may not use it")
     check_loops()
 
 

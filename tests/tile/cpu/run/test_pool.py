@@ -23,6 +23,17 @@ def _every_launch_is_worth_threads(monkeypatch):
     monkeypatch.setattr(pool, "WORTH_THREADS_NS", 0)
 
 
+@pytest.fixture
+def threads_end():
+    """End the threads of the pool afterwards: hundreds of them would stay for the tests that follow."""
+    yield
+    ended = pool._workers[:]
+    pool._abandon(ended, pool.Job(counting(), 0, (0, 0), (0, 0, 0), 1))
+    for thread in ended:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in ended)
+
+
 def run_counting(kernel, threads, x=37, y=3):
     out = np.zeros(x * y, np.int32)
     address, alive = pack(kernel, [out.ctypes.data])
@@ -31,6 +42,7 @@ def run_counting(kernel, threads, x=37, y=3):
     return out
 
 
+@pytest.mark.usefixtures("threads_end")
 @pytest.mark.parametrize("threads", [2, 3, 200])
 def test_every_program_runs_once(threads):
     kernel = counting()
@@ -94,6 +106,39 @@ def test_a_failed_assert_names_the_program(threads):
     with pytest.raises(cpu.ProgramAssertionError, match="row 2 must not run") as caught:
         kernel.launch(0, 1, 4, 1, threads)
     assert caught.value.program == (0, 2, 0)
+
+
+class _SlowOnOtherThreads:
+    """What the pool needs of a kernel; only the launching thread's programs end at once."""
+
+    name = "slow"
+    program_ns = 1
+
+    def run_shared(self, *_):
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.3)
+        return 0
+
+    def check_stopped(self, *_):
+        pass
+
+
+@pytest.mark.usefixtures("threads_end")
+def test_a_launch_that_a_signal_ends_ends_its_threads_and_no_others(monkeypatch):
+    run_counting(counting(), 4)
+    before = pool._workers[:]
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pool.Job, "publish", interrupted)  # called while the others are waited for
+        with pytest.raises(KeyboardInterrupt):
+            pool.run(_SlowOnOtherThreads(), 0, 9, (9, 1, 1), 2)
+    before[0].join(10)
+    assert [thread.is_alive() for thread in before] == [False, True, True]
+    assert pool._workers == before[1:]
+    assert (run_counting(counting(), 4) == 1).all()
 
 
 def test_threads_of_python_share_the_pool():

@@ -348,6 +348,22 @@ def test_a_wait_in_vain_is_explained() -> None:
     )
 
 
+def misses_a_barrier() -> None:
+    world = emu.world()
+    pair = world.group("pair", [0, 2]) if world.my_pe != 1 else None
+    if world.my_pe == 0 and pair is not None:
+        meets[(1,)](shmem.team(pair))
+
+
+def test_a_barrier_that_somebody_misses_is_told_with_its_team_and_who_is_missing() -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        emu.launch(misses_a_barrier, 3, timeout=2)
+    told = str(caught.value)
+    assert re.search(r"PE 2 has ended .*, but PE 0 waits for it in barrier of group 'pair'", told)
+    waits = r"PE 0 waits in kernel meets .*, in barrier of group 'pair': 1 of 2 have arrived, missing PEs \[2\]"
+    assert re.search(waits, told), told
+
+
 # --- worlds that somebody watches -----------------------------------------------------------
 
 
@@ -399,5 +415,6 @@ def reads_what_came(ordered: bool) -> float:
 
 def test_a_missing_fence_is_found() -> None:
     assert emu.launch(reads_what_came, 2, args=(True,), checks=emu.Checks(race=True)) == [16, 16]
-    with pytest.raises(CheckError, match="put"):
+    with pytest.raises(CheckError, match="put") as caught:
         emu.launch(reads_what_came, 2, args=(False,), checks=emu.Checks(race=True))
+    assert "    shmem.put(" in str(caught.value)  # the line in the kernel

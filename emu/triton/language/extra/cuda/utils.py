@@ -6,9 +6,10 @@ from typing import NoReturn
 
 from emu.triton.language.constants import constexpr
 from emu.triton.language.conversion import constant
-from emu.triton.language.threads import WARP_SIZE, warps_of_launch
+from emu.triton.language.threads import warps_of_launch
 from emu.triton.language.types import int32
 from emu.triton.language.values import tensor
+from emu.triton.language.variation import WARP_SIZE
 from emu.triton.source import asking_num_warps
 
 

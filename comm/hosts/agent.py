@@ -1,0 +1,506 @@
+"""The agent of a host: a thread of its launcher, through which the PEs of this host and of others reach each other.
+
+What a World over hosts is. Each host has a segment of its own, with the layout of the whole World: a heap, a block and
+so on for every PE, of which only what is touched takes memory. So an offset means the same on each host, and nothing that
+computes with offsets knows of hosts.
+
+* A heap of a PE of this host is real. Who stores to it from another host asks that host's agent, which sends the
+  request to this one, which executes it with the kernels that PEs call (:mod:`emu.comm.hosts.owner`). So words that
+  are waited for, locks and doorbells are all on the PE's own host, and each wait is what it is on one host.
+* A heap of a PE of another host is a *mirror* here. Nothing is in it but what collectives stage: before a PE counts itself as arrived at a
+  barrier, its agent copies what it has staged to the same place on the other hosts of the group, and has it counted
+  there, too. So the barrier of a group that spans hosts lies on each of these hosts, all members arrive at each of
+  them, each compares the tags of all of them, and behind it everything that a member may read lies in its own
+  segment. The rounds of a collective are the same compiled code as on one host (:mod:`emu.comm.world.rounds`); members are
+  combined in the same order, and the bits are the same.
+* Tables are copies of host 0's, changed in one order (:mod:`emu.comm.hosts.tables`).
+
+What is sent from one host to another arrives in order. That gives fence for nothing, and lets a signal follow its data
+without an answer in between. What a PE waits for is the answer to its last request.
+
+Why a thread of the launcher. MPI starts the launcher, and it must be the process that MPI knows. PEs are forked from
+a server that knows nothing of MPI. The thread shares the interpreter with a loop that mostly sleeps.
+
+How a host is lost. Agents send each other a sign of life every second (:class:`Peers`). Of who says nothing the system is
+asked (:class:`Evidence`): a process that has ended, and a host that acknowledges nothing, are lost at once; one that is there
+may only have no time, and has a minute. Where the system knows nothing, silence for ``LOST_S`` is loss. The World ends with
+a report that names the host. A launcher's own death ends its PEs with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+import traceback
+from collections import deque
+from threading import Thread
+from typing import Any
+
+import numpy as np
+
+from emu.comm.arrays import Bytes, Words
+from emu.comm.hosts import steps
+from emu.comm.hosts.arrivals import Arrival, Arrivals
+from emu.comm.hosts.evidence import Evidence
+from emu.comm.hosts.host_heap import HostHeap
+from emu.comm.hosts.owner import Owner
+from emu.comm.hosts.peers import ENDED, Event, Peers
+from emu.comm.hosts.places import Places
+from emu.comm.hosts.sleep import Sleeper
+from emu.comm.hosts.tables import HOME, Request, Tables
+from emu.comm.hosts.wire import Communicator, LostError, Record, Wire
+from emu.comm.hosts.words import (
+    ADD,
+    ASKER,
+    BULK,
+    CONTROL,
+    COUNT,
+    DONE,
+    GENERATION,
+    GROUP,
+    KIND,
+    MEET,
+    MIRROR,
+    MODE,
+    NBYTES,
+    NUMBER,
+    OFFSET,
+    PORT_BYTES,
+    POSTED,
+    PUT,
+    REPLY,
+    RESULT,
+    ROWS,
+    SLOT_BYTES,
+    SLOTS,
+    SOURCE,
+    TABLE,
+    TAG,
+    TARGET,
+    WORDS,
+    empty_words,
+)
+from emu.comm.layout import PAGE
+from emu.comm.memory.heap import register
+from emu.comm.memory.segment import Segment
+from emu.comm.sync.priority import ask_for_short_slices
+
+_WITH_PAYLOAD = (PUT, ADD)
+FOR_LAUNCHERS = ("waits", "look", "seen")
+"""What launchers tell each other to find deadlocks (:mod:`emu.comm.process.joint_looks`)."""
+_LOOKS, _LOOKS_AWAKE, _LAST_LOOKS = 10, 4, 2
+"""Looks at everything without finding anything to do before the agent wants to sleep: after work, after a sleep, and then
+until it does."""
+_TAKEN_AT_ONCE = 8
+"""Requests of one PE that are taken before those of the next."""
+_ENDED_S, _STUCK_S = 0.5, 1.5
+"""Seconds for which the system must say that a host has ended, as its last word may be on its way; seconds without a turn
+after which the agent is stuck."""
+_PEERS_S = 0.02
+"""Seconds between two looks at how the other hosts are."""
+
+
+class Agent:
+    """The agent of one host.
+
+    Args:
+        segment: Shared memory of the host.
+        places: Where PEs are.
+        mpi: The module ``mpi4py.MPI``.
+        communicator: One whose ranks are the hosts.
+        poison: Whether new symmetric memory is poisoned.
+        beat_s: Seconds between two signs of life.
+
+    Attributes:
+        events: What the launcher has to take; it is woken by a byte in ``wake``.
+        wake: Descriptor that the launcher waits for.
+    """
+
+    def __init__(
+        self,
+        segment: Segment,
+        places: Places,
+        mpi: Any,
+        communicator: Communicator,
+        *,
+        poison: bool,
+        beat_s: float,
+    ) -> None:
+        self._segment = segment
+        self._places = places
+        self._blocks = {pe: register(segment, pe, 0) for pe in places.distant}
+        doorbell = places.distant[0]
+        self._me = self._blocks[doorbell]
+        area = segment.map_ports()
+        self._ports = area[: len(places.local) * PORT_BYTES].reshape(-1, PORT_BYTES)
+        self._address = int(area.ctypes.data)
+        self._posted: Words = self._ports[:, :PAGE].view(np.int64)[:, POSTED]
+        self._taken = [0] * len(places.local)
+        self._sleeper = Sleeper(self._address, self._ports[0][:PAGE].view(np.int64))
+        self._evidence = Evidence(self._sleeper.sockets)
+        self._peers = Peers(places, beat_s, self._tell, self._evidence.is_there)
+        self._wire = Wire(mpi, communicator, self._peers.is_lost, self._sleeper.nap)
+        self._owner = Owner(segment, self._blocks)
+        heap = HostHeap(segment, self._me, doorbell, places, poison=poison)
+        self._tables = Tables(heap, places, self._tell, self._answer)
+        self._orders: deque[Request] = deque()
+        self._members: dict[int, int] = {}  # of each group, here
+        self._arrived: dict[tuple[int, int], list[Words]] = {}  # by group and generation
+        self._arrivals = Arrivals(self._wire, self._place_of)
+        self._arriving: deque[Arrival] = deque()
+        # Records that agents have sent for themselves, to each host; the other ones that came from each, and were done.
+        self._told = [0] * places.n_hosts
+        self._handled = [0] * places.n_hosts
+        self._idle = self._mark = 0
+        self._peers_at = 0.0
+        self._turned_at = time.monotonic()
+        self._ended_since: dict[int, float] = {}
+        self._is_ending = False
+        self.events: deque[Event] = deque()
+        self.wake, self._bell = os.pipe()
+        os.set_blocking(self._bell, False)
+        self._thread = Thread(target=self._run, daemon=True, name="emu-agent")
+
+    # --- the launcher's side ---------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self._thread.start()
+
+    def order(self, call: str, **fields: Any) -> None:
+        """Have all other hosts told something, or the one that ``to`` names.
+
+        Args:
+            call: ``stop``, ``done``, ``quiet``; ``waits``, ``look``, ``seen``, which are for the launchers there, and for the
+                one here, too, if they are for all or for this host.
+            **fields: What else.
+        """
+        self._orders.append({"call": call, **fields})
+        self._sleeper.ring()
+
+    @property
+    def all_are_done(self) -> bool:
+        """Whether the PEs of all other hosts that are not lost have ended."""
+        return self._peers.all_are_done
+
+    @property
+    def lost(self) -> frozenset[int]:
+        """The hosts that are lost."""
+        return frozenset(self._peers.lost)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a call of MPI has not returned for a while, as some do not that send to who is gone."""
+        return time.monotonic() - self._turned_at > _STUCK_S
+
+    def find_ended(self) -> Event | None:
+        """Return that a host has ended, if the system says so again and again; the launcher asks beside the thread."""
+        for host in range(self._places.n_hosts):
+            if host == self._places.here or host in self._peers.lost or self._peers.is_done(host):
+                continue
+            if self._evidence.is_there(host) is not False:
+                self._ended_since.pop(host, None)
+                continue
+            since = self._ended_since.setdefault(host, time.monotonic())
+            if time.monotonic() - since > _ENDED_S:
+                self._peers.lost.add(host)
+                return Event("lost", host, text=ENDED)
+        return None
+
+    def end(self, limit_s: float) -> bool:
+        """End when everything has been sent; return whether that was in time."""
+        self._is_ending = True
+        self._thread.join(0 if self.is_stuck else limit_s)
+        os.close(self.wake)
+        os.close(self._bell)
+        if not self._thread.is_alive():
+            self._sleeper.close()
+        return not self._thread.is_alive()
+
+    # --- the thread ------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        ask_for_short_slices()
+        try:
+            while not (self._is_ending and not self._wire.is_sending and not self._orders):
+                self._turn()
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the PEs must not wait for ever
+            text = "".join(traceback.format_exception(error))
+            self._tell_launcher(Event("broken", self._places.here, text=text))
+
+    def _turn(self) -> None:
+        worked = False
+        self._turned_at = time.monotonic()
+        while self._orders:
+            self._carry_out(self._orders.popleft())
+        posted = self._posted.tolist()
+        if posted != self._taken:
+            for index, count in enumerate(posted):
+                for _ in range(min(_TAKEN_AT_ONCE, count - self._taken[index])):
+                    self._take(index)
+            worked = True
+        records = self._wire.receive()
+        if records:
+            self._handle_all(records)
+            worked = True
+        if self._owner.is_waiting:
+            self._owner.look_again()
+        now = time.monotonic()
+        if now >= self._peers_at:
+            self._peers_at = now + _PEERS_S
+            if self._sleeper.look_for_sockets(now):
+                self._say_hello()
+            for event in self._peers.look(self._wire.heard):
+                self._tell_launcher(event)
+        self._wire.flush()
+        self._wire.forget_sent()
+        self._rest(worked)
+
+    def _rest(self, worked: bool) -> None:
+        """Sleep after some turns without work until there is some."""
+        if worked:
+            self._idle = 0
+            self._sleeper.worked()
+            return
+        if self._wire.is_busy:
+            return
+        self._idle += 1
+        if self._idle == _LOOKS:
+            self._mark = self._sleeper.received()
+        elif self._idle >= _LOOKS + _LAST_LOOKS:
+            self._idle = _LOOKS - _LOOKS_AWAKE
+            if self._sleeper.received() == self._mark:
+                self._sleep()
+
+    def _sleep(self) -> None:
+        """Sleep until there is something to do."""
+        self._sleeper.announce()
+        if self._posted.tolist() == self._taken and not self._orders:
+            self._sleeper.sleep(briefly=self._wire.is_sending or self._owner.is_waiting)
+        else:
+            self._sleeper.rise()
+
+    def _tell_launcher(self, event: Event) -> None:
+        self.events.append(event)
+        with contextlib.suppress(OSError):  # it is full of bytes, or closed: the launcher is gone
+            os.write(self._bell, b"!")
+
+    def _carry_out(self, order: Request) -> None:
+        self._peers.note(order)
+        to = order.get("to")
+        for host in range(self._places.n_hosts) if to is None else [to]:
+            if host == self._places.here:
+                self._pass_on(host, order)
+            elif host not in self._peers.lost:
+                self._tell(host, order)
+
+    def _pass_on(self, host: int, message: Request) -> None:
+        """Tell the launcher what is for it, with what is under way between hosts at this moment.
+
+        Nothing that a PE has posted is in the thread's hands now: it was sent and counted, or is still in its port.
+        """
+        if message["call"] not in FOR_LAUNCHERS:
+            return
+        said = dict(message)
+        if message["call"] == "look":
+            posted = self._posted.tolist()
+            said["counts"] = {
+                "sent": [all_ - own for all_, own in zip(self._wire.sent, self._told, strict=True)],
+                "handled": list(self._handled),
+                "posted": posted,
+                "idle": posted == self._taken and not self._owner.is_waiting,
+            }
+        self._tell_launcher(Event(said["call"], host, message=said))
+
+    # --- requests of PEs here --------------------------------------------------------------
+
+    def _slot(self, index: int, number: int) -> tuple[Words, Bytes]:
+        """Return the record and the data of a slot."""
+        start = PAGE + number % SLOTS * SLOT_BYTES
+        port = self._ports[index]
+        return port[start : start + 8 * WORDS].view(np.int64), port[
+            start + PAGE : start + SLOT_BYTES
+        ]
+
+    def _take(self, index: int) -> None:
+        """Take the next request of a port, and send it to where it belongs."""
+        number, pe = self._taken[index], self._places.local[index]
+        self._taken[index] = number + 1
+        words, data = self._slot(index, number)
+        words[ASKER], words[NUMBER] = pe, number
+        kind = int(words[KIND])
+        if kind == MEET:
+            self._meet(words, data)
+            self._finish(pe, number, 0)
+        elif kind == TABLE:
+            self._ask(pe, number, data[: int(words[NBYTES])])
+        else:
+            payload = None
+            if words[NBYTES] and kind in _WITH_PAYLOAD:
+                payload = self._memory_of(words, data)
+            self._wire.send(self._places.host_of(int(words[TARGET])), words, payload)
+
+    def _memory_of(self, words: Words, data: Bytes) -> Bytes:
+        """Return where the payload of a request of a PE here lies, or is to come."""
+        nbytes, source = int(words[NBYTES]), int(words[SOURCE])
+        return data[:nbytes] if source < 0 else self._segment.bytes[source : source + nbytes]
+
+    def _meet(self, words: Words, data: Bytes) -> None:
+        """Copy what a PE has staged to other hosts, and have it counted there."""
+        flat = data.view(np.int64)
+        count = int(flat[0])
+        hosts = flat[1 : 1 + count].tolist()
+        rows = flat[1 + count : 1 + count + 3 * int(words[ROWS])].reshape(-1, 3).tolist()
+        for offset, nbytes, only in rows:
+            memory = self._segment.bytes[offset : offset + nbytes]
+            mirror = empty_words()
+            mirror[KIND], mirror[OFFSET], mirror[ASKER] = MIRROR, offset, words[ASKER]
+            for host in hosts if only < 0 else [only]:
+                self._wire.send(host, mirror, memory)
+        self._arrive(words, hosts)
+
+    def _arrive(self, words: Words, hosts: list[int]) -> None:
+        """Have the members of a group here counted on other hosts, all together when the last of them comes."""
+        group, generation = int(words[GROUP]), int(words[GENERATION])
+        if group not in self._members:
+            members = self._segment.members(group)
+            self._members[group] = sum(pe in self._places.local for pe in members)
+        arrived = self._arrived.setdefault((group, generation), [])
+        arrived.append(words.copy())
+        if len(arrived) < self._members[group]:
+            return
+        del self._arrived[group, generation]
+        for tag in {int(each[TAG]) for each in arrived}:
+            alike = [each for each in arrived if each[TAG] == tag]
+            alike[0][COUNT] = len(alike)
+            for host in hosts:
+                self._wire.send(host, alike[0])
+
+    def _ask(self, pe: int, number: int, data: Bytes) -> None:
+        """Have the tables read or changed, at home."""
+        request = json.loads(bytes(data))
+        if self._places.here == HOME:
+            self._tables.ask(pe, number, request)
+        else:
+            words = empty_words()
+            words[KIND], words[ASKER], words[NUMBER] = TABLE, pe, number
+            self._wire.send(HOME, words, data)
+        if request["call"] == "free":  # which nobody waits for
+            self._finish(pe, number, 0)
+
+    def _finish(self, pe: int, number: int, result: int) -> None:
+        """Answer a request of a PE here."""
+        index = pe - self._places.local.start
+        self._slot(index, number)[0][RESULT] = result
+        address = self._address + index * PORT_BYTES + 8 * (DONE + 8 * (number % SLOTS))
+        steps.publish_word(self._me, address, number + 1, pe)
+
+    def _answer(self, pe: int, number: int, data: bytes) -> None:
+        """Answer a PE of any host that has asked for a table."""
+        payload = np.frombuffer(data, np.uint8)
+        if pe in self._places.local:
+            self._slot(pe - self._places.local.start, number)[1][: payload.size] = payload
+            self._finish(pe, number, payload.size)
+            return
+        words = empty_words()
+        words[KIND], words[ASKER], words[NUMBER] = REPLY, pe, number
+        words[RESULT] = payload.size
+        self._wire.send(self._places.host_of(pe), words, payload)
+
+    # --- records of other hosts ------------------------------------------------------------
+
+    def _handle_all(self, records: list[Record]) -> None:
+        """Do what the records of a batch ask for, in their order; large payloads are received ahead where that is safe."""
+        try:
+            for index, record in enumerate(records):
+                payload = record.inline
+                if record.words[MODE] == BULK:
+                    if not self._arriving:
+                        self._arriving = self._arrivals.begin(records, index)
+                    payload, request = self._arriving.popleft()
+                    self._wire.finish(request, record.host)
+                self._handle(record, payload)
+        except LostError:
+            self._arriving.clear()  # the launcher was told, and ends the World
+
+    def _handle(self, record: Record, payload: Bytes | None) -> None:
+        host, words, _ = record
+        kind = int(words[KIND])
+        if kind == CONTROL:
+            assert payload is not None
+            self._hear(host, json.loads(bytes(payload)))
+            return
+        if kind == REPLY:
+            self._take_reply(record)
+        elif kind == TABLE:
+            assert payload is not None
+            message = json.loads(bytes(payload))
+            self._tables.ask(int(words[ASKER]), int(words[NUMBER]), message)
+        else:
+            self._serve(record, payload)
+        self._handled[host] += 1
+
+    def _serve(self, record: Record, payload: Bytes | None) -> None:
+        """Do what a PE of another host asks for in the heaps here, and answer."""
+        host, words, _ = record
+        fetched = None
+        if words[MODE] == BULK and self._owner.place(words) is not None:
+            result = self._owner.arrived(words)
+        else:
+            result, fetched = self._owner.apply(words, payload)
+        if words[KIND] in (MIRROR, MEET):
+            return
+        reply = empty_words()
+        reply[KIND], reply[ASKER], reply[NUMBER] = REPLY, words[ASKER], words[NUMBER]
+        reply[RESULT] = result
+        self._wire.send(host, reply, fetched)
+
+    def _place_of_reply(self, words: Words) -> Bytes:
+        """Return the memory into which the payload of a reply goes."""
+        index, number = int(words[ASKER]) - self._places.local.start, int(words[NUMBER])
+        asked, data = self._slot(index, number)
+        source = -1 if asked[KIND] == TABLE else int(asked[SOURCE])
+        nbytes = int(words[NBYTES])
+        return data[:nbytes] if source < 0 else self._segment.bytes[source : source + nbytes]
+
+    def _place_of(self, words: Words) -> Bytes | None:
+        """Return the memory in which a large payload can be received as it is; None: it needs to be handled."""
+        if words[KIND] == REPLY:
+            return self._place_of_reply(words)
+        return self._owner.place(words)
+
+    def _take_reply(self, record: Record) -> None:
+        """Take what another host answers to a request of a PE here."""
+        _, words, inline = record
+        if inline is not None:
+            self._place_of_reply(words)[:] = inline
+        self._finish(int(words[ASKER]), int(words[NUMBER]), int(words[RESULT]))
+
+    # --- agents among each other -----------------------------------------------------------
+
+    def _tell(self, host: int, message: Request) -> None:
+        words = empty_words()
+        words[KIND] = CONTROL
+        self._told[host] += 1
+        self._wire.send(host, words, np.frombuffer(json.dumps(message).encode(), np.uint8))
+
+    def _say_hello(self) -> None:
+        """Tell the other hosts how this one is found."""
+        news = self._evidence.news()
+        for host in range(self._places.n_hosts) if news is not None else ():
+            if host != self._places.here:
+                self._tell(host, news or {})
+
+    def _hear(self, host: int, message: Request) -> None:
+        if message["call"] == "stop":
+            self._tell_launcher(Event("stop", host, message["reason"], message["text"]))
+        elif message["call"] == "hello":
+            self._evidence.hear(host, message)
+        elif message["call"] in ("beat", "done", "quiet"):
+            self._peers.hear(host, message)
+        elif message["call"] in FOR_LAUNCHERS:
+            self._pass_on(host, message)
+        else:
+            self._tables.hear(host, message)

@@ -1,0 +1,180 @@
+"""``Owner``: what a host does in the heaps of its PEs on behalf of PEs of other hosts.
+
+Each PE of another host has a block here, too, which this host's agent has filled. With it the agent calls the kernels
+that PEs call, so that locks, the last writers of words and the doorbells of sleepers are what they are on one host,
+and reports name the PE that asked.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from emu.comm.arrays import Bytes, Words
+from emu.comm.hosts import steps
+from emu.comm.hosts.port import dense_strides
+from emu.comm.hosts.words import (
+    ADD,
+    ASKER,
+    ATOMIC,
+    CODE,
+    COUNT,
+    EXPECTED,
+    GENERATION,
+    GET,
+    GROUP,
+    ITEMSIZE,
+    KIND,
+    MEET,
+    MEMBERS,
+    MIRROR,
+    NBYTES,
+    OFFSET,
+    OPERATION,
+    PUT,
+    RANK,
+    SHAPE,
+    SIZE,
+    STRIDES,
+    TAG,
+    TARGET,
+    VALUE,
+)
+from emu.comm.memory.segment import Segment
+from emu.comm.sync import entry_points
+from emu.comm.sync.signals import GET as FETCH
+from emu.comm.sync.signals import PUT as STORE
+from emu.kernels.strided.access_plan import add_plan, copy_plan
+
+Outcome = tuple[int, Bytes | None]
+"""Result of an operation, and what it has fetched."""
+
+
+class Owner:
+    """The heaps of a host's PEs.
+
+    Args:
+        segment: Shared memory of the host.
+        blocks: Address of the block of each PE of another host.
+    """
+
+    def __init__(self, segment: Segment, blocks: dict[int, int]) -> None:
+        self._segment = segment
+        self._blocks = blocks
+        self._early: list[Words] = []
+
+    def place(self, words: Words) -> Bytes | None:
+        """Return the memory in which a large payload can be received as it is; None: it needs to be handled."""
+        if words[KIND] == MIRROR:
+            return self._memory(int(words[OFFSET]), int(words[NBYTES]))
+        if words[KIND] == PUT and not words[RANK]:
+            return self._heap(words)
+        return None
+
+    def arrived(self, words: Words) -> int:
+        """Tell the PE in whose memory a payload was received."""
+        if words[KIND] == PUT:
+            steps.notify_pe(self._blocks[int(words[ASKER])], int(words[TARGET]))
+        return 0
+
+    def apply(self, words: Words, payload: Bytes | None) -> Outcome:
+        """Do what a record asks for."""
+        kind = int(words[KIND])
+        if kind == MIRROR:
+            assert payload is not None
+            self._memory(int(words[OFFSET]), payload.size)[:] = payload
+            return 0, None
+        if kind == MEET:
+            if not self._meet(words):
+                self._early.append(words.copy())
+            return 0, None
+        me = self._blocks[int(words[ASKER])]
+        if kind == ATOMIC:
+            return self._atomic(me, words), None
+        if kind == GET:
+            return 0, self._get(me, words)
+        assert payload is not None
+        return (self._add if kind == ADD else self._put)(me, words, payload), None
+
+    def _memory(self, offset: int, nbytes: int) -> Bytes:
+        return self._segment.bytes[offset : offset + nbytes]
+
+    def _heap(self, words: Words) -> Bytes:
+        layout = self._segment.layout
+        start = layout.heaps + int(words[TARGET]) * layout.stride + int(words[OFFSET])
+        return self._memory(start, int(words[NBYTES]))
+
+    def _meet(self, words: Words) -> bool:
+        """Count PEs as arrived at a barrier, if that has come to their generation; return whether it had.
+
+        PEs are counted on other hosts before they count themselves on their own. So these may let their members pass, and the
+        next arrivals of one of them may be here before those that this host still waits for.
+        """
+        layout = self._segment.layout
+        start = layout.groups + int(words[GROUP]) * layout.group_bytes
+        generation = self._segment.bytes[start + 4 : start + 8].view(np.int32)
+        if generation[0] != words[GENERATION]:
+            return False
+        me = self._blocks[int(words[ASKER])]
+        barrier = self._segment.address + start
+        steps.count_arrivals(
+            *(me, barrier, int(words[MEMBERS]), int(words[TAG]), int(words[COUNT]))
+        )
+        return True
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether arrivals wait for their generation."""
+        return bool(self._early)
+
+    def look_again(self) -> None:
+        """Count arrivals whose generation has come."""
+        self._early = [words for words in self._early if not self._meet(words)]
+
+    def _atomic(self, me: int, words: Words) -> int:
+        pe, offset = int(words[TARGET]), int(words[OFFSET])
+        size, operation = int(words[SIZE]), int(words[OPERATION])
+        value, expected = int(words[VALUE]), int(words[EXPECTED])
+        return entry_points.atomic(me, pe, offset, size, operation, value, expected)
+
+    def _put(self, me: int, words: Words, payload: Bytes) -> int:
+        pe, offset = int(words[TARGET]), int(words[OFFSET])
+        if not words[RANK]:
+            address = int(payload.ctypes.data)
+            steps.put_from(me, pe, offset, address, payload.size)
+            return 0
+        shape, strides, dense = _form(words)
+        plan = copy_plan(shape, strides, dense, int(words[ITEMSIZE]))
+        entry_points.move_tile(me, pe, offset, id(payload), plan.address, STORE)
+        return 0
+
+    def _add(self, me: int, words: Words, payload: Bytes) -> int:
+        pe, offset = int(words[TARGET]), int(words[OFFSET])
+        code, size = int(words[CODE]), int(words[ITEMSIZE])
+        if not words[RANK]:
+            recovered = entry_points.add_dense(
+                me, pe, offset, id(payload), code, size, payload.size
+            )
+        else:
+            shape, strides, dense = _form(words)
+            plan = add_plan(shape, strides, dense, size, ordered=True)
+            recovered = entry_points.add_tile(me, pe, offset, id(payload), code, plan.address)
+        return int(recovered)
+
+    def _get(self, me: int, words: Words) -> Bytes:
+        """Return what a record asks for: dense memory as it lies in the heap, else a copy."""
+        if not words[RANK]:
+            return self._heap(words)
+        shape, strides, dense = _form(words)
+        target: Bytes = np.empty(int(words[NBYTES]), np.uint8)
+        plan = copy_plan(shape, dense, strides, int(words[ITEMSIZE]))
+        pe, offset = int(words[TARGET]), int(words[OFFSET])
+        entry_points.move_tile(me, pe, offset, id(target), plan.address, FETCH)
+        return target
+
+
+def _form(words: Words) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Return the shape of a tile, its strides in the heap, and those in its payload."""
+    rank = int(words[RANK])
+    shape = tuple(words[SHAPE : SHAPE + rank].tolist())
+    strides = tuple(words[STRIDES : STRIDES + rank].tolist())
+    return shape, strides, dense_strides(shape, int(words[ITEMSIZE]))

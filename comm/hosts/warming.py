@@ -1,0 +1,47 @@
+"""Load what an agent calls before anybody waits for it: a kernel that is not in the cache takes seconds to compile."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+import numpy as np
+
+from emu.comm.hosts import steps
+from emu.comm.layout import Layout
+from emu.comm.memory.heap import Heap, register
+from emu.comm.memory.segment import Segment
+from emu.comm.sync import entry_points
+from emu.comm.sync.signals import GET, PUT
+from emu.kernels.core.dtypes import KINDS
+from emu.kernels.strided.access_plan import add_plan, copy_plan
+
+
+def warm() -> None:
+    """Call each kernel of an agent once, in memory that nobody else has."""
+    layout = Layout(n_pes=2, heap_bytes=1 << 20)
+    with tempfile.TemporaryFile() as file:
+        descriptor = os.dup(file.fileno())
+    os.ftruncate(descriptor, layout.file_bytes)
+    segment = Segment(descriptor, layout)
+    try:
+        me = register(segment, 0, 0)
+        tile = np.zeros((4, 4), np.float32)
+        kind = KINDS[tile.dtype]
+        with Heap(segment, me, 0, poison=False).table_lock():
+            pass
+        free = segment.address + layout.heaps + layout.stride
+        steps.put_from(me, 1, 0, int(tile.ctypes.data), 64)
+        steps.notify_pe(me, 1)
+        steps.publish_word(me, free, 0, 1)
+        steps.store_word(free, 0)
+        steps.count_arrivals(me, segment.address + layout.groups, 2, 1, 1)
+        entry_points.atomic(me, 1, 0, 8, 2, 1, 0)
+        entry_points.add_dense(me, 1, 0, id(tile), kind, 4, 64)
+        plan = add_plan((4, 4), (32, 4), (16, 4), 4, ordered=True)
+        entry_points.add_tile(me, 1, 0, id(tile), kind, plan.address)
+        for direction in (PUT, GET):
+            copy = copy_plan((4, 4), (32, 4) if direction == PUT else (16, 4), (16, 4), 4)
+            entry_points.move_tile(me, 1, 0, id(tile), copy.address, direction)
+    finally:
+        segment.close()

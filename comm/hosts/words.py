@@ -1,0 +1,53 @@
+"""The words of requests, as PEs leave them for their agent and as agents send them to each other.
+
+A record is ``WORDS`` 64-bit words, and a payload behind them or in a message of its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from emu.comm.layout import MAX_RANK, PAGE
+
+WORDS = 32
+RECORD_BYTES = 8 * WORDS
+
+# --- kinds of records: what PEs ask for,
+PUT, ADD, GET, ATOMIC, MEET, TABLE = range(1, 7)
+# what agents tell each other because of that,
+REPLY, MIRROR = 16, 17
+# and what agents tell each other of themselves.
+CONTROL = 32
+
+# --- words of a record
+KIND, TARGET, OFFSET, NBYTES, SOURCE, ITEMSIZE, CODE, RANK = range(8)
+"""SOURCE: offset in the file of the sender's segment where the payload lies, or is to come; -1: the slot's data."""
+SHAPE = 8
+STRIDES = SHAPE + MAX_RANK
+SIZE, OPERATION, VALUE, EXPECTED = 24, 25, 26, 27
+GROUP, MEMBERS, TAG, ROWS = 24, 25, 26, 27
+GENERATION, COUNT = OFFSET, ITEMSIZE
+RESULT, ASKER, NUMBER, MODE = 28, 29, 30, 31
+"""Of a reply, and of whom and of which of its requests it is; how the payload comes."""
+
+NOTHING, INLINE, BULK = range(3)
+"""Modes of a payload: there is none; behind the record; in a message of its own."""
+INLINE_BYTES = 8 << 10
+
+# --- ports: a page of words, then slots
+SLOTS = 16
+SLOT_DATA = 256 << 10
+SLOT_BYTES = PAGE + SLOT_DATA
+PORT_BYTES = PAGE + SLOTS * SLOT_BYTES
+POSTED, ASLEEP, BELL_PROCESS, BELL_DESCRIPTOR = range(4)
+DONE = 8
+"""Words of a port: the number of requests so far; of the first port of a host: whether the agent sleeps, and the pipe
+that wakes it, as a process and its descriptor; from ``DONE`` on, a cache line for each slot, the number of the
+request that was answered last in it, plus 1."""
+DIRECT_BYTES = 4 << 20
+"""Largest piece of a transfer straight from, or to, the heap."""
+
+
+def empty_words() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return the words of a record in which nothing stands."""
+    return np.zeros(WORDS, np.int64)

@@ -1,0 +1,203 @@
+"""Operators of torch on emulated devices as counts: what each call into torch did, with all operators that it is made of.
+
+A mode of torch's dispatcher sees the operators of ATen that a call leads to, those of a backward pass included.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from emu.accelerator import mode, patches
+from emu.accelerator.annotations import Args, Kwargs, Tensor
+from emu.accelerator.operator_work import (
+    CONVOLUTIONS,
+    NOTHING,
+    PRODUCTS,
+    Product,
+    dtype_name,
+    moved,
+    plain_name,
+    tensors_of,
+    work_of,
+)
+from emu.tile.counting.counts import Counts, DotCounts, TensorCounts
+from emu.tile.counting.state import Counting
+from emu.tile.counting.work import DOT, Work
+
+_OWN = tuple(str(Path(p).parent) + "/" for p in (sys.modules["emu"].__file__, torch.__file__) if p)
+_NO_OPERATORS = frozenset({"__get__", "__set__", "__delete__"})
+
+
+class _Operators(TorchDispatchMode):  # type: ignore[misc, unused-ignore] # Any without torch
+    """Adds up the operators of one call.
+
+    Attributes:
+        kernels: How many operators ran that are no mere views.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call, unused-ignore] # torch's has no types
+        self.kernels = 0
+        self.work: Work = Counter()
+        self.dots: Counter[tuple[Product, str, str, str]] = Counter()
+        self.tensors: dict[tuple[str, str], list[int]] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else the first operator loads all of Dynamo, for seconds; nothing is compiled in here
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
+    ) -> object:
+        given = kwargs or {}
+        with torch._C.DisableTorchFunction():  # as when torch calls operators itself
+            if func._can_decompose():
+                with self:  # of what it is made of
+                    result = func.decompose(*args, **given)
+                if result is not NotImplemented:
+                    return result
+            result = func(*args, **given)
+            self._note(func, args, given, result)
+        return result
+
+    def _note(self, func: Any, args: Args, kwargs: Kwargs, result: object) -> None:
+        name = plain_name(func)
+        names = [a.name for a in func._schema.arguments]
+        given = {**_defaults(func), **dict(zip(names, args, strict=False)), **kwargs}
+        results = [t for _, t in tensors_of({"result": result})]
+        if name in NOTHING or _is_view(func, given, results):
+            return
+        self.kernels += 1
+        products = PRODUCTS[name]({**given, "result": result}) if name in PRODUCTS else []
+        for product in products:
+            first, second = _operands(given)
+            kind = _multiplied(name, first)
+            self.dots[product, kind, dtype_name(second), _sum_of(first)] += 1
+            flops = 2 * product.batch * product.m * product.n * product.k
+            self.work[DOT, kind] += flops
+        self.work.update(work_of(name, func, given, results))
+        for operand, element, loaded, stored in moved(name, func, given, results):
+            row = self.tensors.setdefault((operand, element), [0, 0])
+            row[0] += loaded
+            row[1] += stored
+
+    def counts(self, name: str, place: tuple[str, int]) -> Counts | None:
+        """Return the counts of the call; None if nothing ran."""
+        if not self.kernels:
+            return None
+        work: dict[str, dict[str, int]] = {}
+        for (unit, dtype), count in sorted(self.work.items()):
+            if count:
+                work.setdefault(unit, {})[dtype] = count
+        dots = tuple(
+            DotCounts(p.batch, p.m, p.n, p.k, a, b, accumulator, times)
+            for (p, a, b, accumulator), times in self.dots.items()
+        )
+        tensors = tuple(
+            TensorCounts(operand, element, loaded, stored, 0, None, None, None, 0, 0)
+            for (operand, element), (loaded, stored) in self.tensors.items()
+            if loaded or stored
+        )
+        return Counts(name, *place, 1, 0, self.kernels, work, dots, tensors, {}, None, ())
+
+
+def _defaults(func: Any) -> dict[str, Any]:
+    return {a.name: a.default_value for a in func._schema.arguments if a.has_default_value()}
+
+
+def _operands(given: Any) -> tuple[torch.dtype, torch.dtype]:
+    """Return the dtypes of the two operands of a product."""
+    dtypes = [t.dtype for _, t in tensors_of(given)]
+    return dtypes[0], dtypes[1]
+
+
+def _multiplied(name: str, dtype: torch.dtype) -> str:
+    """Return the dtype in which a device multiplies: TF32 where torch was told that it may."""
+    backends = torch.backends
+    flags = backends.cudnn if name in CONVOLUTIONS else backends.cuda.matmul
+    if dtype is torch.float32 and flags.allow_tf32:
+        return "tf32"
+    return dtype_name(dtype)
+
+
+def _sum_of(dtype: torch.dtype) -> str:
+    if not dtype.is_floating_point:
+        return "i32" if dtype.itemsize == 1 else dtype_name(dtype)
+    return "f32" if dtype.itemsize < 4 else dtype_name(dtype)
+
+
+def _is_view(func: Any, given: Any, results: Sequence[Tensor]) -> bool:
+    """Return whether an operator gives nothing but views of its operands, or no tensor at all."""
+    arguments = func._schema.arguments
+    if any(a.alias_info is not None and a.alias_info.is_write for a in arguments):
+        return False
+    storages = {_storage_of(t) for _, t in tensors_of(given)} - {0}
+    return all(_storage_of(t) in storages for t in results)
+
+
+def _storage_of(tensor: Tensor) -> int:
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (RuntimeError, NotImplementedError):
+        return 0  # sparse ones have none
+
+
+def _place() -> tuple[str, int]:
+    """Return file and line of the program that runs now; without one, of a library."""
+    frame, library = sys._getframe(2), None
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((*_OWN, "<frozen")):
+            if "site-packages" not in file:
+                return file, frame.f_lineno
+            library = library or (file, frame.f_lineno)
+        before = frame.f_back
+        if before is None:
+            break
+        frame = before
+    return library or ("", 0)
+
+
+def _counting(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what runs a call into torch, and counts it."""
+    depth = 0
+
+    def run_and_count(device: Any, func: Any, args: Args, kwargs: Kwargs | None) -> Any:
+        nonlocal depth
+        name = str(getattr(func, "__name__", type(func).__name__))
+        if Counting.sink is None or depth or name in _NO_OPERATORS:
+            return run(device, func, args, kwargs)
+        operators = _Operators()
+        depth += 1
+        try:
+            with operators:
+                return run(device, func, args, kwargs)
+        finally:
+            depth -= 1
+            counts = operators.counts(name, _place())
+            if counts is not None and Counting.sink is not None:
+                Counting.last.counts = counts
+                Counting.sink(counts)
+
+    return run_and_count
+
+
+_ledger = patches.Ledger()
+
+
+def switch(begins: bool) -> None:
+    """Count operators from now on, or no more."""
+    if begins and not _ledger.is_open:
+        counting, reason = _counting(mode.innermost), "operators are counted"
+        if mode._run_on is mode.innermost:  # else what is there calls the innermost
+            _ledger.replace(mode, "_run_on", counting, reason)
+        _ledger.replace(mode, "innermost", counting, reason)
+    elif not begins:
+        _ledger.undo_all()

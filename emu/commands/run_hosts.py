@@ -1,0 +1,141 @@
+"""``emu run`` over several hosts: what MPI's launchers have started, or are asked to start."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # they load Numba
+    from emu.comm.hosts.places import Places
+    from emu.comm.world.world import World
+
+
+def check_hosts(options: argparse.Namespace) -> None:
+    """Check that the options for hosts fit each other, and what has started this process.
+
+    Raises:
+        ArgumentError: They don't.
+    """
+    from emu.comm.errors import ArgumentError
+    from emu.comm.process.mpi import started_processes
+
+    if options.pes_per_node is None:
+        if options.hosts is not None:
+            raise ArgumentError(
+                f"--hosts must be given with --pes-per-node, but got --hosts {options.hosts} alone"
+            )
+        started = started_processes()
+        if started > 1:
+            raise ArgumentError(
+                f"--pes-per-node must be given where mpiexec or srun has started this command {started} times: with it "
+                "they are one World, without it each would run the program for itself"
+            )
+        return
+    for name, value in {
+        "-n": options.n_pes,
+        "--link": options.link,
+        "--explore": options.explore,
+        "--replay": options.replay,
+        "--fault": options.fault or None,
+        "--check": options.check,
+        "--report": options.report,
+        "--predict": options.predict,
+        "--progress": options.progress or None,
+        "--ranks-per-node": options.ranks_per_node,
+    }.items():
+        if value is not None:
+            raise ArgumentError(
+                f"{name} must not be given with --pes-per-node: a World over several hosts does not have it yet"
+            )
+    if options.script == "-":
+        raise ArgumentError(
+            "SCRIPT must be a file with --pes-per-node, but got -: only one host has the standard input"
+        )
+
+
+def over_hosts(fn: Callable[..., object], n_pes: int, **fields: Any) -> object:
+    """Start the PEs of this host, called as ``emu.launch``."""
+    from emu.comm.process.hosts import launch_over_hosts
+    from emu.comm.process.launch_options import LaunchOptions
+
+    args: Sequence[Any] = fields.pop("args")
+    fields["stdin"] = "none"
+    return launch_over_hosts(fn, n_pes, args=args, options=LaunchOptions(**fields))
+
+
+_OF_FIRST = ("MASTER_PORT", "TORCHELASTIC_RUN_ID")
+"""Variables whose values the first host chooses: that of a port which is free there, and a name for the run."""
+
+
+def torchrun_environment_of(world: World, places: Places) -> dict[str, str]:
+    """Return the variables in which a PE of several hosts differs, as torchrun sets them; all PEs call.
+
+    Args:
+        world: Its World.
+        places: Where PEs are.
+    """
+    import numpy as np
+
+    mine = json.dumps({name: os.environ[name] for name in _OF_FIRST}).encode()
+    chosen = world.broadcast(np.frombuffer(mine, np.uint8) if world.my_pe == 0 else None, 0)
+    variables: dict[str, str] = json.loads(bytes(chosen))
+    return variables | {
+        "MASTER_ADDR": places.names[0],
+        "WORLD_SIZE": str(places.n_pes),
+        "ROLE_WORLD_SIZE": str(places.n_pes),
+        "LOCAL_RANK": str(world.my_pe - places.local.start),
+        "GROUP_RANK": str(places.here),
+        "NODE_RANK": str(
+            places.here
+        ),  # torchrun's option, which some launchers leave in the environment
+        "GROUP_WORLD_SIZE": str(places.n_hosts),
+    }
+
+
+def start_on_hosts(options: argparse.Namespace) -> None:
+    """Replace this process by mpiexec, which starts the same command on each host.
+
+    Raises:
+        ArgumentError: There is no mpiexec, or no host is named.
+    """
+    from emu.comm.errors import ArgumentError
+
+    hosts = [host for host in options.hosts.split(",") if host]
+    if len(hosts) < 2:
+        raise ArgumentError(
+            f"--hosts must name at least 2 hosts with commas between them, but got {options.hosts!r}"
+        )
+    mpiexec = find_mpiexec()
+    if mpiexec is None:
+        raise ArgumentError(
+            "--hosts needs mpiexec on the PATH or beside Python, but there is none: pip install 'tile-emu[mpi]', or "
+            "start the command by your site's launcher"
+        )
+    words = list(options.words)
+    at = next(i for i, word in enumerate(words) if word.split("=")[0] == "--hosts")
+    del words[at : at + (1 if "=" in words[at] else 2)]
+    os.execv(
+        mpiexec, [mpiexec, *_on_each(mpiexec, hosts), sys.executable, "-m", "emu", "run", *words]
+    )
+
+
+def find_mpiexec() -> str | None:
+    """Return the mpiexec beside this Python, else that on the PATH; None: there is none."""
+    beside = Path(sys.executable).with_name("mpiexec")
+    return str(beside) if beside.exists() else shutil.which("mpiexec")
+
+
+def _on_each(mpiexec: str, hosts: Sequence[str]) -> list[str]:
+    """Return the options with which an mpiexec starts one process on each host."""
+    said = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, check=False)
+    count = ["-n", str(len(hosts))]
+    if "Open MPI" in said.stdout or "OpenRTE" in said.stdout:
+        return [*count, "--host", ",".join(hosts), "--map-by", "ppr:1:node"]
+    return [*count, "-hosts", ",".join(hosts), "-ppn", "1"]

@@ -1,0 +1,21 @@
+"""``emu trace convert``: writes a trace for another viewer."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from emu.trace.converting import convert
+from emu.trace.errors import TraceError
+
+_FAILED = 1
+
+
+def run_convert(source: Path, target: Path, pe: int | None) -> int:
+    """Convert a trace; return the exit status: 0, or 1 where it could not be done."""
+    try:
+        convert(source, target, pe)
+    except TraceError as error:
+        sys.stderr.write(f"emu: {error}\n")
+        return _FAILED
+    return 0

@@ -1,0 +1,9 @@
+from .counting import Counts as Counts
+from .counting import count as count
+from .errors import TraceError as TraceError
+from .errors import TraceFileError as TraceFileError
+from .ranges import counter as counter
+from .ranges import instant as instant
+from .ranges import range as range
+from .reading import Trace as Trace
+from .reading import read_trace as read_trace

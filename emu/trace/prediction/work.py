@@ -1,0 +1,117 @@
+"""What a launch computes and moves, as the model of a kernel takes it.
+
+Internal: names may change in any release.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from emu.trace.prediction.errors import PredictionError
+
+MOST = 1e30
+"""Largest count; what is larger was not counted."""
+
+
+class Traffic(NamedTuple):
+    """What programs move of a tensor.
+
+    Attributes:
+        moved: Bytes that programs load and store; what two programs load counts twice.
+        unique: Bytes of the tensor that are touched at all, at most ``moved``.
+    """
+
+    moved: float
+    unique: float
+
+
+class Product(NamedTuple):
+    """A product that a library does: ``[m, k] @ [k, n]``, and how often; of batched ones m is that of all together."""
+
+    m: int
+    n: int
+    k: int
+    dtype: str
+    times: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """The work of one launch, of all its programs together.
+
+    Attributes:
+        programs: Number of programs, at least 1.
+        dot: FLOPs of products by dtype (``f16``, ``tf32``, …).
+        vector: Operations of other arithmetic by dtype.
+        special: Results of exp, log, sqrt, divisions and their kin.
+        atomics: Atomic operations on memory.
+        tensors: What is moved of each tensor.
+        ops: Operations on tiles that a program runs through, one after the other, on average.
+        most: Work of the busiest program relative to the average, at least 1.
+        warps: Warps of a program; None: not known.
+        products: Of a library's call, its products; ``dot`` has their FLOPs.
+        kernels: Of a library's call, how many kernels it is; 0: it is a launch, whose programs are known.
+    """
+
+    programs: int
+    dot: Mapping[str, float] = field(default_factory=dict)
+    vector: Mapping[str, float] = field(default_factory=dict)
+    special: float = 0.0
+    atomics: float = 0.0
+    tensors: tuple[Traffic, ...] = ()
+    ops: float = 0.0
+    most: float = 1.0
+    warps: int | None = None
+    products: tuple[Product, ...] = ()
+    kernels: int = 0
+
+    def __post_init__(self) -> None:
+        if (
+            isinstance(self.programs, bool)
+            or not isinstance(self.programs, int)
+            or self.programs < 1
+        ):
+            raise PredictionError(
+                f"programs must be an integer of at least 1, but got {self.programs!r}"
+            )
+        for name, low in (("special", 0), ("atomics", 0), ("ops", 0), ("most", 1)):
+            _check(name, getattr(self, name), low)
+        for moved, unique in self.tensors:
+            _check("moved", moved, 0)
+            _check("unique", unique, 0)
+            if unique > moved:
+                raise PredictionError(
+                    f"unique must be at most the {moved:g} bytes that are moved, but got {unique:g}"
+                )
+        for table in ("dot", "vector"):
+            for dtype, count in getattr(self, table).items():
+                _check(f"{table}[{dtype!r}]", count, 0)
+        if self.warps is not None and not (type(self.warps) is int and 1 <= self.warps <= 64):
+            raise PredictionError(f"warps must be in [1, 64], but got {self.warps!r}")
+
+    @property
+    def total(self) -> float:
+        """Bytes that programs load and store."""
+        return sum(tensor.moved for tensor in self.tensors)
+
+    @property
+    def footprint(self) -> float:
+        """Bytes that are touched at all."""
+        return sum(tensor.unique for tensor in self.tensors)
+
+    def divided(self, programs: int) -> Work:
+        """Return the same work divided among another number of programs."""
+        return replace(self, programs=programs, ops=self.ops * self.programs / programs)
+
+
+def _check(name: str, value: object, low: float) -> None:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not low <= value <= MOST
+        or math.isnan(value)
+    ):
+        raise PredictionError(f"{name} must be a number in [{low}, {MOST:g}], but got {value!r}")
