@@ -1,13 +1,17 @@
 """Random Triton kernels as source text: tiles of all dtypes, promotion, masks, control flow, reductions, scans, atomics.
 
 A program is a pure function of its seed. What it computes is defined: integers are not divided by zero, floats
-are made to fit before they become integers, and no two elements are stored to one address.
+are made to fit before they become integers, no result depends on the bits of a NaN (which operand's a sum has is the
+compiler's choice), and no two elements are stored to one address.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import random
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -25,7 +29,8 @@ BINARY_INTEGER = (
     "{} & {}", "{} | {}", "{} ^ {}", "{} // (({} & 7) + 1)", "{} % (({} & 15) + 1)", "{} << ({} & 3)", "{} >> ({} & 3)", "tl.cdiv({} & 31, ({} & 7) + 1)",
 )  # fmt: skip
 BINARY_FLOAT = (
-    "{} / {}", "{} * {}", "{} - {}", "tl.fma({0}, {1}, {0})", "libdevice.copysign({}, {})", "libdevice.fmod({}, {})",
+    "{} / {}", "{} * {}", "{} - {}", "tl.fma({0}, {1}, {0})", "libdevice.copysign({0}, tl.where({1} == {1}, {1}, 1))",
+    "libdevice.fmod({}, {})",
 )  # fmt: skip
 SELECTIONS = (
     "tl.where({x} {c} {y}, {a}, {b})", "tl.minimum({a}, {b})", "tl.maximum({a}, {b})", "smaller_first({a}, {b})[0]", "chosen({a}, {b}, n)",
@@ -205,7 +210,8 @@ class Maker:
         to = self.rng.choice(["float32", "int32", "uint32"])
         if x in self.dtypes:
             name = self.fresh()
-            self.line(f"{name} = {x}.to(tl.{to}, bitcast=True)")
+            number = f"tl.where({x} == {x}, {x}, 0)" if self.dtypes[x] == "float32" else x
+            self.line(f"{name} = {number}.to(tl.{to}, bitcast=True)")
             self.dtypes[name] = to
 
     def selection(self) -> None:
@@ -363,3 +369,22 @@ def make(seed: int) -> Program:
     source = HELPERS + "\n\n" + header + "\n".join(maker.lines) + "\n"
     scalars = rng.randrange(total * grid + 4), rng.choice([-1.5, 0.5])
     return Program(source, inputs, outputs, scalars, grid)
+
+
+def load(program: Program, path: Path) -> Any:
+    """Return the kernel of a program, from a file of that path, as Triton wants it."""
+    path.write_text(program.source)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.kernel
+
+
+def bits(array: np.ndarray) -> np.ndarray:
+    """Return the bits of numbers; all NaNs have the same."""
+    found = array.view(f"u{array.itemsize}").copy()
+    if array.dtype.kind not in "iu":
+        found[np.isnan(array.astype(np.float64))] = 0x7E
+    return found

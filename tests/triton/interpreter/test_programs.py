@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,29 +10,10 @@ import triton_programs
 from campaigns import shares
 
 
-def _kernel(source: str, path: Path) -> Any:
-    """Return the kernel of a program, from a file, as Triton wants it."""
-    path.write_text(source)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.kernel
-
-
-def _bits(array: np.ndarray) -> np.ndarray:
-    """Return the bits of numbers; all NaNs have the same."""
-    bits = array.view(f"u{array.itemsize}").copy()
-    if array.dtype.kind not in "iu":
-        bits[np.isnan(array.astype(np.float64))] = 0x7E
-    return bits
-
-
 def _compare(seeds: range, folder: Path) -> None:
     for seed in seeds:
         program = triton_programs.make(seed)
-        kernel = _kernel(program.source, folder / f"program_{seed}.py")
+        kernel = triton_programs.load(program, folder / f"program_{seed}.py")
         found = []
         for mode in ({}, {"interpret": True}, {"check": "bounds"}):
             outputs = [o.copy() for o in program.outputs]
@@ -45,7 +24,9 @@ def _compare(seeds: range, folder: Path) -> None:
         for mode, outputs in zip(("interpreted", "checked"), others, strict=True):
             for number, (want, got) in enumerate(zip(compiled, outputs, strict=True)):
                 said = f"seed {seed}, y{number} {mode}:\n{program.source}"
-                np.testing.assert_array_equal(_bits(got), _bits(want), err_msg=said)
+                np.testing.assert_array_equal(
+                    triton_programs.bits(got), triton_programs.bits(want), err_msg=said
+                )
 
 
 def test_random_programs_give_the_same_bits(tmp_path: Path) -> None:
