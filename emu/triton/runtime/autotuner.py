@@ -28,7 +28,8 @@ from emu.triton.runtime.errors import (
     OutOfResources,
     PTXASError,  # noqa: F401 - programs import it from here
 )
-from emu.triton.runtime.jit import JITFunction, KernelInterface
+from emu.triton.runtime.interface import KernelInterface
+from emu.triton.runtime.jit import JITFunction
 
 _QUANTILES = (0.5, 0.2, 0.8)
 _FAILED = [float("inf")] * 3

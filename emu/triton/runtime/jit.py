@@ -7,7 +7,7 @@ import inspect
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from emu.kernels.core.messages import shown
 from emu.triton import knobs
@@ -21,6 +21,7 @@ from emu.triton.runtime.build import Build, Request, build
 from emu.triton.runtime.compiled import CompiledKernel
 from emu.triton.runtime.driver import driver
 from emu.triton.runtime.hooks import JitFunctionInfo
+from emu.triton.runtime.interface import KernelInterface
 from emu.triton.runtime.specialization import mangle_type, native_specialize_impl
 from emu.triton.runtime.tensors import MockTensor, TensorWrapper, reinterpret
 from emu.triton.source import (
@@ -32,32 +33,6 @@ from emu.triton.source import (
 )
 
 T = TypeVar("T")
-
-
-class KernelInterface(Generic[T]):
-    """Base of what is launched as ``kernel[grid](...)``."""
-
-    __name__: str
-    __qualname__: str
-    arg_names: list[str]
-    fn: Any  # a function of Python's, or what is launched with more or other arguments
-
-    def run(self, *args: object, grid: object, warmup: bool, **kwargs: object) -> Any:
-        """Launch the kernel, or only compile it."""
-        raise NotImplementedError
-
-    def warmup(self, *args: object, grid: object, **kwargs: object) -> Any:
-        """Compile for these arguments, without running; dtypes of torch stand for tensors of them."""
-        return self.run(
-            *map(MockTensor.wrap_dtype, args),
-            grid=grid,
-            warmup=True,
-            **kwargs,
-        )
-
-    def __getitem__(self, grid: object) -> Callable[..., Any]:
-        """Return a function that launches the kernel on a grid."""
-        return functools.partial(self.run, grid=grid, warmup=False)
 
 
 def _check_parameters(fn: Callable[..., object]) -> None:
