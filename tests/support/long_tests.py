@@ -25,7 +25,7 @@ ALWAYS = (
 
 HEAD = """\
 # Test functions of whose cases `make test` runs so many as the number says, spread evenly; the rest runs with the thorough tests:
-# `make test MARK=slow`, of which .ci/run takes a fifth by commit, and `make test-all`. Chosen by tests/support/long_tests.py.
+# `make test MARK=slow`, of which .ci/run takes a twelfth by commit, and `make test-all`. Chosen by tests/support/long_tests.py.
 """
 
 
