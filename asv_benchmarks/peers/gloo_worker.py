@@ -12,6 +12,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 # Imported before the fork, once for all ranks; nothing is computed before it.
 import torch
 import torch.distributed as dist
+from ddp_step import ddp_step
 from gloo_programs import TASKS
 from link import Span, die_with_parent, serve, timed
 
@@ -41,6 +42,7 @@ def rank_main(address: str, rank: int, count: int) -> None:
         return timed(lambda: dist.all_reduce(tensor), calls)
 
     tasks = {"all_gather": all_gather, "all_reduce": all_reduce, "small_all_reduce": all_reduce}
+    tasks["ddp_step"] = ddp_step
     serve(address, rank, tasks | TASKS)
 
 

@@ -1,6 +1,6 @@
 """A World over hosts, which are processes of mpiexec here, beside MPI itself: both send by TCP over the loopback device.
 
-MPI's ranks are told to take each other for ranks of as many hosts as ours. So within a "host" both have shared
+So do gloo's ranks, which know no hosts: all of theirs goes that way. MPI's ranks are told to take each other for ranks of as many hosts as ours. So within a "host" both have shared
 memory, and between them neither has.
 """
 
@@ -37,6 +37,18 @@ def _beside(
 def _all_reduce(hosts: int, n: int, settings: Settings) -> Outcome:
     nbytes = settings.collective_bytes
     return _beside("all_reduce", "all_reduce", hosts, n, settings, nbytes)
+
+
+def _train(hosts: int, n: int, settings: Settings) -> Outcome:
+    """Compare a step with DistributedDataParallel: over nccl on our PEs, over gloo on as many ranks."""
+    ours = settings.teams(on_hosts(hosts), n)
+    theirs = settings.teams("gloo", n)
+    return duel(
+        settings,
+        lambda calls: ours.seconds("ddp_step", calls),
+        lambda calls: theirs.seconds("ddp_step", calls),
+        f"{cores()} cores" if n + hosts > cores() else "",
+    )
 
 
 def _row(name: str, goal: float, task: str, peer: str, hosts: int, n: int, **given: int) -> Bench:
@@ -76,5 +88,15 @@ ROWS = [
             functools.partial(_all_reduce, hosts, n),
         )
         for hosts, n in ((2, 2), (2, 4), (4, 16))
+    ),
+    *(
+        Bench(
+            f"hosts/DDP step, {hosts} x {n // hosts} PEs",
+            "gloo",
+            "ms",
+            Goal(1.0),
+            functools.partial(_train, hosts, n),
+        )
+        for hosts, n in ((2, 2), (2, 4))
     ),
 ]

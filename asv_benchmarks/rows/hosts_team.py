@@ -36,8 +36,8 @@ def target(nbytes: int, dtype: str) -> Any:
 
 def _put(nbytes: int, dtype: str, op: emu.AtomicOp, finish: bool, calls: int) -> Span | None:
     world, tile, data = emu.world(), target(nbytes, dtype), source(nbytes, dtype)
-    put, quiet, far = partial(world.put, tile, data, world.n_pes // 2, op=op), world.quiet, 0
     far = world.n_pes // 2
+    put, quiet = partial(world.put, tile, data, far, op=op), world.quiet
     if world.my_pe:
         return None
     put()
@@ -96,9 +96,27 @@ def all_reduce(nbytes: int, calls: int) -> Span:
     return timed(call, calls)
 
 
+@functools.cache
+def _join_torch() -> None:
+    import emu.accelerator
+
+    emu.accelerator.install()
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl")
+
+
+def ddp_step(calls: int) -> Span:
+    """All PEs train with DistributedDataParallel over nccl, on emulated devices."""
+    _join_torch()
+    from ddp_step import ddp_step as step
+
+    return step(calls, "cuda")
+
+
 def pe_main(address: str) -> None:
     """Serve as one PE."""
-    tasks = (put_and_quiet, puts, add, barrier, all_reduce)
+    tasks = (put_and_quiet, puts, add, barrier, all_reduce, ddp_step)
     serve(address, emu.world().my_pe, {task.__name__: task for task in tasks})
 
 
