@@ -50,8 +50,7 @@ demo: $(VENV)/.installed ## install emu and run a checked program of each system
 
 test: $(VENV)/.installed-test ## install what the tests need and run them, but for the thorough ones
 	@$(BIN)/python -W ignore -m compileall -qq -j 0 emu kernels comm tests || true  # else each of 1000s of processes would
-	@# pytest may keep the bytecode of rewritten assertions, for the runs after this one: it takes a worker 10 seconds
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n auto --maxprocesses 6 --dist worksteal -m "$(MARK)" --part $(PART) --hypothesis-seed $(SEED) $(TESTS)
+	$(BIN)/pytest -n auto --maxprocesses 6 --dist worksteal -m "$(MARK)" --part $(PART) --hypothesis-seed $(SEED) $(TESTS)
 
 test-all: MARK = slow or not slow
 test-all: test ## run every test
@@ -61,7 +60,7 @@ SWEEP ?= tests/comm tests/pypto tests/mc2 tests/triton tests/commands/test_docum
 
 check-sweep: $(VENV)/.installed-test ## run the examples and the tests of four rooms under all checks; an alarm that is not known is an error
 	@$(BIN)/python -W ignore -m compileall -qq -j 0 emu kernels comm tests || true
-	env -u PYTHONDONTWRITEBYTECODE PYTHONPATH=tests/support $(BIN)/pytest -p check_sweep -n auto --maxprocesses 6 --dist worksteal --timeout 240 \
+	PYTHONPATH=tests/support $(BIN)/pytest -p check_sweep -n auto --maxprocesses 6 --dist worksteal --timeout 240 \
 		-m "$(MARK)" --part $(PART) --hypothesis-seed $(SEED) $(SWEEP)
 
 # What must work with each allowed release of what emu needs. The extras' tests are left out where these are not installed.
