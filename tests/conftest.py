@@ -110,11 +110,16 @@ def pytest_collection() -> Generator[None, object, object]:
     And look less often from then on: what compiles makes many objects that stay for long, and at Python's own pace a
     tenth of the processor time of the tests went into looking. Not less often than this: from 10,000 new objects on
     ``emu.mlir.gc_pause`` counts what is frozen here, which are millions.
+
+    And keep the bytecode of what is collected, even where the environment forbids it: rewriting the assertions of all tests
+    takes a worker 10 seconds of each run. Not later: a test may write a module twice within a second, which Python does not see.
     """
     gc.disable()
+    forbidden, sys.dont_write_bytecode = sys.dont_write_bytecode, False
     try:
         return (yield)
     finally:
+        sys.dont_write_bytecode = forbidden
         gc.freeze()
         gc.enable()
         gc.set_threshold(5_000, 20, 20)
