@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import time
 from collections.abc import Callable, Sequence
 from types import CodeType
@@ -14,6 +15,7 @@ from emu.trace.events import Kind
 _now = time.monotonic_ns
 _OP = int(Kind.OP)
 _MOST_NAMES = 4
+_NUMBERED = re.compile(r"\bshmem\d+")
 
 
 def record_action(
@@ -30,6 +32,10 @@ def record_action(
         action: What it does.
         origin: Code and instruction of the program that has made the op. Default: those that run now.
     """
+    if "shmem" in label:
+        label = _NUMBERED.sub(
+            "shmem", label
+        )  # each create has a new number: none has a site of its own
     begun = _now()
     if origin is not None:
         try:

@@ -7,6 +7,8 @@ of its event's time but for the call itself: the event is written when it is ove
 
 from __future__ import annotations
 
+import functools
+import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,6 +45,7 @@ end_of_meeting = lines.end_of_meeting
 _SIGNAL, _WAIT, _LOCK, _COLLECTIVE, _ALLOCATE = map(
     int, (Kind.SIGNAL, Kind.WAIT, Kind.LOCK, Kind.COLLECTIVE, Kind.ALLOCATE)
 )
+_NUMBERS = re.compile(r"\d+")
 
 
 class Recorded(Group):
@@ -231,7 +234,7 @@ class Recorded(Group):
         def details() -> dict[str, Any]:
             return {"dtype": str(array.dtype), "shape": list(array.shape)}
 
-        site = self._recorder.here(_ALLOCATE, f"alloc {name}".rstrip(), details, key=of_site)
+        site = self._recorder.here(_ALLOCATE, _named("alloc", name), details, key=of_site)
         write(self._ring, begun, array.nbytes, 0, site, -1)
         return array
 
@@ -239,8 +242,18 @@ class Recorded(Group):
         """Free as :meth:`Group.release` does."""
         begun = _now()
         super().release(array)
-        site = self._recorder.here(_ALLOCATE, f"free {array.name}".rstrip())
+        site = self._recorder.here(_ALLOCATE, _named("free", array.name))
         write(self._ring, begun, -array.nbytes, 0, site, -1)
+
+
+@functools.lru_cache(256)
+def _named(what: str, name: str) -> str:
+    """Return what the event of an array's memory is called.
+
+    Without numbers: a program that numbers its arrays in a loop (each create of PyPTO does) would have a new name, and so a new
+    site, each time, until the trace has no room for more.
+    """
+    return f"{what} {_NUMBERS.sub('*', name)}".rstrip()
 
 
 def _native_kernel_calls(self: Recorded) -> Mapping[str, Dispatcher]:

@@ -154,11 +154,12 @@ class Arrow(NamedTuple):
 def arrows_of(trace: Trace) -> list[Arrow]:
     """Return an arrow for each pair of consecutive events of a flow: from what others wait for to what waits, else by start.
 
-    Barriers, collectives and turns have none: all their members' events are on a par.
+    Barriers, collectives and turns have none: all their members' events are on a par. Nor have counters, which are on no lane.
     """
     parts = []
     for pe, events in enumerate(trace.events):
-        with_flow = np.flatnonzero((events["flow"] > 0) & (events["flow"] < TURN_BIT))
+        is_arrow = (events["flow"] > 0) & (events["flow"] < TURN_BIT)
+        with_flow = np.flatnonzero(is_arrow & (events["kind"] != Kind.COUNTER))
         part = np.empty((len(with_flow), 5), np.int64)
         part[:, _FLOW] = events["flow"][with_flow].view(np.int64)
         part[:, _WAITS] = np.isin(events["kind"][with_flow], _WAITING)

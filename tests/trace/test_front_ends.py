@@ -124,6 +124,30 @@ def test_turns_and_products_of_a_fused_operator_are_recorded(trace: Trace) -> No
     assert {int(e["thread"]) for e in turns[0]["ReduceScatter"]} == {1}
 
 
+def sends() -> None:
+    from emu import pypto
+    from emu.pypto import distributed as dist
+
+    @pypto.frontend.jit
+    def send(x: pypto.Tensor()) -> None:
+        inbox = dist.create_shmem_tensor("alone", 1, x.dtype, [1, 4])
+        pypto.set_vec_tile_shapes(1, 4)
+        stored = dist.shmem_put(x, [0, 0], inbox, 0)
+        dist.shmem_signal(inbox, 0, 1, target_pe=0, pred=[stored])
+        dist.shmem_wait_until(inbox, 0, 1)
+
+    for _ in range(20):
+        send(pypto.from_numpy(np.ones((1, 4), np.float32)))
+
+
+def test_creates_of_pypto_have_no_sites_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "a.emutrace"
+    emu.launch(sends, 1, trace=path)
+    names = [site.name for site in read_trace(path).sites[0]]
+    assert not [name for name in names if any(digit in name for digit in "123456789")]
+    assert len(names) < 30
+
+
 def test_ops_of_pypto_are_recorded(tmp_path: Path) -> None:
     path = tmp_path / "a.emutrace"
     emu.launch(computes, 1, trace=path)

@@ -98,6 +98,14 @@ def test_an_arrow_leads_from_a_signal_to_the_wait_that_it_ended(trace: Trace) ->
     assert arrow.flow == FLOW
 
 
+def test_no_arrow_leads_to_a_counter_which_is_on_no_lane() -> None:
+    trace = one_thread([(0, 5), (10, 0), (20, 5)])
+    trace.events[0]["flow"] = 7
+    trace.events[0]["kind"][1] = Kind.COUNTER
+    (arrow,) = arrows_of(trace)
+    assert (arrow.source, arrow.target) == ((0, 0), (0, 2))
+
+
 def test_a_link_comes_behind_all_threads() -> None:
     assert Lane(FIRST_LINK, 0).name == "link to PE 0"
     assert Lane(FIRST_LINK + 3, 2).name == "link to PE 3 (3)"

@@ -155,6 +155,17 @@ def test_a_fork_writes_nothing(recorded: Recorded) -> None:
     assert taken.lost == (0,)
 
 
+def test_arrays_that_a_program_numbers_have_one_site_a_line(recorded: Recorded) -> None:
+    world = recorded.world
+    for number in range(50):
+        array = world.alloc(4, np.int64, name=f"buffer{number}.words")
+        array.free()
+    taken = recorded.finish()
+    names = [site.name for site in taken.sites[0] if site.name.startswith(("alloc", "free"))]
+    assert names == ["alloc buffer*.words", "free buffer*.words"]
+    assert len(taken.events[0]) == 100
+
+
 def test_what_a_wild_kernel_has_overwritten_is_counted_as_lost(recorded: Recorded) -> None:
     world = recorded.world
     s = world.alloc(4, np.int64)
