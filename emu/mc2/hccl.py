@@ -31,7 +31,8 @@ from emu.comm.server.comm_kernel import (
     tiling_bytes,
     write_launch,
 )
-from emu.comm.server.server_end import ServerEnd, Turn, server_of
+from emu.comm.server.ends import server_of
+from emu.comm.server.server_end import ServerEnd, Turn
 from emu.comm.server.tasks import LAUNCH, NAMES, PREPARE, operator_tag
 from emu.comm.tiling import (
     HcclCommand,

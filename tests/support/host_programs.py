@@ -425,15 +425,9 @@ def number(world):
 
 def refused(world):
     """What needs one host says so."""
-    from emu.comm.server.server_end import server_of
-
     a, far = world.alloc(3, np.int32), (world.my_pe + world.n_pes // 2) % world.n_pes
     found = []
-    for call in (
-        lambda: a.on(far),
-        lambda: world.reading(a, pe=far),
-        lambda: server_of(world),
-    ):
+    for call in (lambda: a.on(far), lambda: world.reading(a, pe=far)):
         try:
             call()
             found.append("no error")
