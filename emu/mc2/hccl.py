@@ -3,7 +3,7 @@
 An operator makes one ``Hccl`` per call, on every rank. It *prepares* its communication tasks, *commits*
 them turn by turn as their inputs become ready, computes in the meantime, and *waits* for a turn
 before it uses the turn's output. The communication server of the PE (:mod:`emu.comm.server.server`)
-executes the tasks concurrently::
+executes the tasks concurrently, over several hosts, too::
 
     with Hccl(group) as hccl:
         handle = hccl.AllGather(x, gathered, count, strideCount=stride, repeat=tiles, commit=True)
@@ -500,7 +500,11 @@ class Hccl:
         return self._group.n_pes
 
     def GetWindowsInAddr(self, rank: int) -> Array:
-        """Return rank ``rank``'s input window: bytes that every rank can read and write."""
+        """Return rank ``rank``'s input window: bytes that every rank can read and write.
+
+        Raises:
+            ArgumentError: The rank is on another host.
+        """
         return self._window("in", rank)
 
     def GetWindowsOutAddr(self, rank: int) -> Array:
@@ -520,7 +524,7 @@ class Hccl:
         return window.on(rank)
 
     def Turns(self) -> list[Turn]:
-        """Return the execution times of this kernel's finished turns, on every rank."""
+        """Return the execution times of this kernel's finished turns, on every rank, each on the clock of its own host."""
         return self._server.log(self._first_turn, self._server.prepared_turns)
 
 
