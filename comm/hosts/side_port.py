@@ -43,12 +43,16 @@ class SidePort(Port):
             payload: Words that are stored at the offset that ``news`` names; they are copied at once.
 
         Raises:
+            CommError: There are more rows than a slot can hold.
             StoppedError: The world was stopped.
         """
         flat = [*hosts, *(word for row in rows for word in row)]
         nbytes = 0 if payload is None else payload.nbytes
-        if 8 * len(flat) + nbytes > SLOT_DATA:
-            raise CommError(f"a turn must copy fewer than 8192 pieces, but got {len(rows)}")
+        needed = 8 * len(flat) + nbytes
+        if needed > SLOT_DATA:  # 1024 PEs with a row each take a fifth
+            raise CommError(
+                f"rows and payload of a push must be described in {SLOT_DATA} bytes, but {len(rows)} rows take {needed}"
+            )
         with self._threads:
             number = self._take()
             room = self._data[number % SLOTS].view(np.int64)
