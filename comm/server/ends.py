@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emu.comm.server.server_end import ServerEnd
-from emu.comm.world.current import spans_hosts
+from emu.comm.world.current import places_of, spans_hosts
 from emu.comm.world.group import Group
 
 
@@ -20,8 +20,8 @@ def server_of(group: Group) -> ServerEnd:
 
 
 def _type_for(group: Group) -> type[ServerEnd]:
-    if not spans_hosts(group):
+    if places_of(group) is None:
         return ServerEnd
-    from emu.comm.server.spanning import SpanningEnd
+    from emu.comm.server.spanning import SettlingEnd, SpanningEnd
 
-    return SpanningEnd
+    return SpanningEnd if spans_hosts(group) else SettlingEnd

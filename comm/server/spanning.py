@@ -178,15 +178,8 @@ class SpanningServer(Server):
         return True
 
 
-class SpanningEnd(ServerEnd):
-    """The compute side's end of this PE's server in a group that spans hosts."""
-
-    _areas_type = SpanningAreas
-    _server_type = SpanningServer
-
-    def __init__(self, group: Group) -> None:
-        _load_step()
-        super().__init__(group)
+class SettlingEnd(ServerEnd):
+    """The compute side's end of this PE's server in a World that spans hosts, in a group of this host."""
 
     def post(self, message: Array, committed: int) -> int:
         """Leave a message, as :meth:`ServerEnd.post`, with what this PE has stored on other hosts complete there."""
@@ -200,7 +193,18 @@ class SpanningEnd(ServerEnd):
 
     def _settle(self) -> None:
         """Wait for what this PE has stored on other hosts: who sees what its server does next must see that, too."""
-        self.group.port.settle()  # type: ignore[attr-defined] # of a SpanningGroup
+        self.group.port.settle()  # type: ignore[attr-defined] # of a SpanningGroup or HereGroup
+
+
+class SpanningEnd(SettlingEnd):
+    """The same in a group that spans hosts itself."""
+
+    _areas_type = SpanningAreas
+    _server_type = SpanningServer
+
+    def __init__(self, group: Group) -> None:
+        _load_step()
+        super().__init__(group)
 
 
 @functools.cache

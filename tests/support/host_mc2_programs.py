@@ -138,6 +138,25 @@ def stored_before_a_turn():
     return found
 
 
+def stored_before_a_turn_here():
+    """The same in a group of one host: a member that has waited fetches what another has stored elsewhere."""
+    world = emu.world()
+    n, me, found = world.n_pes, world.my_pe, []
+    half = n // 2
+    first = me // half * half
+    group = world.group(f"half {first}", range(first, first + half))
+    far, mate = (me + half) % n, first + (me + 1 - first) % half
+    data = world.alloc((n, 50_000), np.int32)
+    mine, out = np.zeros(1, np.int32), np.zeros(half, np.int32)
+    for lap in range(5):
+        world.put(data[me], np.full(50_000, 10 * lap + me, np.int32), far)
+        with Hccl(group) as hccl:
+            hccl.Wait(hccl.AllGather(mine, out, 1, commit=True))
+            found.append(world.get(data[mate], (mate + half) % n)[::9999].tolist())
+        world.barrier()
+    return found
+
+
 def run(name):
     """Call a function of this module, ``NAME:ARGUMENTS``, or of a test of tests/mc2, ``FILE.NAME:ARGUMENTS`` in JSON."""
     called, _, arguments = name.partition(":")

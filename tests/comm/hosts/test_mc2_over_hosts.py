@@ -32,6 +32,7 @@ TASKS = [
     "tasks:[0, 40]",
     "turns_of_all_ranks",
     "stored_before_a_turn",
+    "stored_before_a_turn_here",
     "test_hccl.in_place",
     "test_hccl.groups",
     'test_hccl.mismatched:["counts"]',
