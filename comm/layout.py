@@ -94,6 +94,9 @@ BUCKETS = 4096  # of the allocations by key; a power of 2
 KEY_BYTES = 192
 PLACE_NAME_BYTES = 96
 MAX_RANK = 8
+SERVERS_NAME = "emu.server"
+"""Name of the allocation of a communicator's servers. Over several hosts what they read of each other is copied to the same
+place there."""
 
 ALLOCATION = np.dtype(
     [

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from emu.comm.layout import LINE, round_up
+
 
 def words(*names: str) -> np.dtype[np.void]:
     """Return the dtype of a record of 64-bit integers."""
@@ -67,3 +69,13 @@ REDUCTION = (
 NONE, KEPT, PUSHED = range(3)
 """Delivery of the slice that a member reduces: nobody else needs it, or the others collect it from the output;
 it is kept in a result slot, from which they collect it; it is stored to the outputs of all members."""
+
+
+def share_of(count: int, n_pes: int, itemsize: int, member: int) -> tuple[int, int]:
+    """Return (first element, number of elements) that a member reduces of a turn of ``count`` elements, if that is sliced.
+
+    As :func:`emu.comm.engine.steps.slice_of`, which is compiled.
+    """
+    share = round_up(-(-count // n_pes), LINE // itemsize)
+    first = min(member * share, count)
+    return first, min(share, count - first)

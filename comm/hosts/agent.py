@@ -35,8 +35,9 @@ import os
 import time
 import traceback
 from collections import deque
+from collections.abc import Callable
 from threading import Thread
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -61,14 +62,18 @@ from emu.comm.hosts.words import (
     GENERATION,
     GROUP,
     KIND,
+    LANE_BIT,
+    LANES,
     MEET,
     MIRROR,
     MODE,
     NBYTES,
+    NEWS,
     NUMBER,
     OFFSET,
     PORT_BYTES,
     POSTED,
+    PUSH,
     PUT,
     REPLY,
     RESULT,
@@ -86,6 +91,8 @@ from emu.comm.layout import PAGE
 from emu.comm.memory.heap import register
 from emu.comm.memory.segment import Segment
 from emu.comm.sync.priority import ask_for_short_slices
+
+NewsRoom: TypeAlias = Callable[[Segment, dict[int, int]], Callable[[Words, Bytes | None], None]]
 
 _WITH_PAYLOAD = (PUT, ADD)
 FOR_LAUNCHERS = ("waits", "look", "seen")
@@ -112,6 +119,8 @@ class Agent:
         communicator: One whose ranks are the hosts.
         poison: Whether new symmetric memory is poisoned.
         beat_s: Seconds between two signs of life.
+        news: Makes what takes the news of communication servers, from the segment and the block of each PE of another
+            host. Default: there are none.
 
     Attributes:
         events: What the launcher has to take; it is woken by a byte in ``wake``.
@@ -127,6 +136,7 @@ class Agent:
         *,
         poison: bool,
         beat_s: float,
+        news: NewsRoom | None = None,
     ) -> None:
         self._segment = segment
         self._places = places
@@ -134,15 +144,17 @@ class Agent:
         doorbell = places.distant[0]
         self._me = self._blocks[doorbell]
         area = segment.map_ports()
-        self._ports = area[: len(places.local) * PORT_BYTES].reshape(-1, PORT_BYTES)
+        ports = LANES * len(places.local)
+        self._ports = area[: ports * PORT_BYTES].reshape(-1, PORT_BYTES)
         self._address = int(area.ctypes.data)
         self._posted: Words = self._ports[:, :PAGE].view(np.int64)[:, POSTED]
-        self._taken = [0] * len(places.local)
+        self._taken = [0] * ports
         self._sleeper = Sleeper(self._address, self._ports[0][:PAGE].view(np.int64))
         self._evidence = Evidence(self._sleeper.sockets)
         self._peers = Peers(places, beat_s, self._tell, self._evidence.is_there)
         self._wire = Wire(mpi, communicator, self._peers.is_lost, self._sleeper.nap)
         self._owner = Owner(segment, self._blocks)
+        self._hear_news = None if news is None else news(segment, self._blocks)
         heap = HostHeap(segment, self._me, doorbell, places, poison=poison)
         self._tables = Tables(heap, places, self._tell, self._answer)
         self._orders: deque[Request] = deque()
@@ -324,15 +336,25 @@ class Agent:
             start + PAGE : start + SLOT_BYTES
         ]
 
+    def _port_of(self, pe: int, number: int) -> tuple[int, int]:
+        """Return the index of the port that a request of a PE here came through, and its number there."""
+        lane, number = number >> LANE_BIT, number & (1 << LANE_BIT) - 1
+        return lane * len(self._places.local) + pe - self._places.local.start, number
+
     def _take(self, index: int) -> None:
         """Take the next request of a port, and send it to where it belongs."""
-        number, pe = self._taken[index], self._places.local[index]
+        lane, place = divmod(index, len(self._places.local))
+        number, pe = self._taken[index], self._places.local[place]
         self._taken[index] = number + 1
         words, data = self._slot(index, number)
+        number |= lane << LANE_BIT
         words[ASKER], words[NUMBER] = pe, number
         kind = int(words[KIND])
         if kind == MEET:
             self._meet(words, data)
+            self._finish(pe, number, 0)
+        elif kind == PUSH:
+            self._push(words, data)
             self._finish(pe, number, 0)
         elif kind == TABLE:
             self._ask(pe, number, data[: int(words[NBYTES])])
@@ -352,14 +374,30 @@ class Agent:
         flat = data.view(np.int64)
         count = int(flat[0])
         hosts = flat[1 : 1 + count].tolist()
-        rows = flat[1 + count : 1 + count + 3 * int(words[ROWS])].reshape(-1, 3).tolist()
-        for offset, nbytes, only in rows:
+        self._mirror(words, hosts, flat[1 + count :])
+        self._arrive(words, hosts)
+
+    def _mirror(self, words: Words, hosts: list[int], flat: Words) -> None:
+        """Copy the rows of a request, which are in ``flat``, to the same place on some hosts."""
+        for offset, nbytes, only in flat[: 3 * int(words[ROWS])].reshape(-1, 3).tolist():
             memory = self._segment.bytes[offset : offset + nbytes]
             mirror = empty_words()
             mirror[KIND], mirror[OFFSET], mirror[ASKER] = MIRROR, offset, words[ASKER]
             for host in hosts if only < 0 else [only]:
                 self._wire.send(host, mirror, memory)
-        self._arrive(words, hosts)
+
+    def _push(self, words: Words, data: Bytes) -> None:
+        """Copy what a communication server has made ready to other hosts, and tell them so behind it."""
+        count, nbytes = int(words[COUNT]), int(words[NBYTES])
+        flat = data.view(np.int64)
+        hosts = flat[:count].tolist()
+        self._mirror(words, hosts, flat[count:])
+        start = 8 * (count + 3 * int(words[ROWS]))
+        payload = data[start : start + nbytes].copy() if nbytes else None  # the slot is free soon
+        news = words.copy()
+        news[KIND] = NEWS
+        for host in hosts:
+            self._wire.send(host, news, payload)
 
     def _arrive(self, words: Words, hosts: list[int]) -> None:
         """Have the members of a group here counted on other hosts, all together when the last of them comes."""
@@ -392,7 +430,7 @@ class Agent:
 
     def _finish(self, pe: int, number: int, result: int) -> None:
         """Answer a request of a PE here."""
-        index = pe - self._places.local.start
+        index, number = self._port_of(pe, number)
         self._slot(index, number)[0][RESULT] = result
         address = self._address + index * PORT_BYTES + 8 * (DONE + 8 * (number % SLOTS))
         steps.publish_word(self._me, address, number + 1, pe)
@@ -401,7 +439,7 @@ class Agent:
         """Answer a PE of any host that has asked for a table."""
         payload = np.frombuffer(data, np.uint8)
         if pe in self._places.local:
-            self._slot(pe - self._places.local.start, number)[1][: payload.size] = payload
+            self._slot(*self._port_of(pe, number))[1][: payload.size] = payload
             self._finish(pe, number, payload.size)
             return
         words = empty_words()
@@ -445,6 +483,10 @@ class Agent:
     def _serve(self, record: Record, payload: Bytes | None) -> None:
         """Do what a PE of another host asks for in the heaps here, and answer."""
         host, words, _ = record
+        if words[KIND] == NEWS:
+            assert self._hear_news is not None
+            self._hear_news(words, payload)
+            return
         fetched = None
         if words[MODE] == BULK and self._owner.place(words) is not None:
             result = self._owner.arrived(words)
@@ -459,8 +501,7 @@ class Agent:
 
     def _place_of_reply(self, words: Words) -> Bytes:
         """Return the memory into which the payload of a reply goes."""
-        index, number = int(words[ASKER]) - self._places.local.start, int(words[NUMBER])
-        asked, data = self._slot(index, number)
+        asked, data = self._slot(*self._port_of(int(words[ASKER]), int(words[NUMBER])))
         source = -1 if asked[KIND] == TABLE else int(asked[SOURCE])
         nbytes = int(words[NBYTES])
         return data[:nbytes] if source < 0 else self._segment.bytes[source : source + nbytes]

@@ -9,7 +9,7 @@ import numpy as np
 
 from emu.comm.errors import ArgumentError
 from emu.comm.hosts.places import Places
-from emu.comm.layout import H_RESERVED, KEY_BYTES, MAX_RANK
+from emu.comm.layout import H_RESERVED, KEY_BYTES, MAX_RANK, SERVERS_NAME
 from emu.comm.memory.group_table import find_or_make
 from emu.comm.memory.heap import Heap
 from emu.comm.memory.segment import Segment
@@ -78,7 +78,10 @@ class HostHeap(Heap):
             here = self._members_here(fields["group"])
             self._reserve(here, offset, nbytes)
             poison = fields["poison"] and self._poison
-            self._fill(here, offset, nbytes, DTYPES[fields["dtype"]], poison)
+            # What servers read of each other lies in mirrors: an older allocation must not be seen there.
+            is_read = fields["name"] == SERVERS_NAME
+            filled = self.segment.members(fields["group"]) if is_read else here
+            self._fill(filled, offset, nbytes, DTYPES[fields["dtype"]], poison)
 
     def enter(self, fields: dict[str, Any]) -> int:
         """Enter an allocation, whose memory all hosts have ready, in the table; return its number."""

@@ -82,21 +82,26 @@ class Port:
         me: Address of the PE's block.
         pe: Its number.
         places: Where PEs are.
+        lane: Which of the PE's ports it is.
 
     Attributes:
         places: The same.
         sleep: How this PE goes on waiting slice by slice; its World sets it.
+        side: The port of its communication servers, once there are some (:mod:`emu.comm.hosts.side_port`).
     """
 
     sleep: Sleep
 
-    def __init__(self, segment: Segment, me: int, pe: int, places: Places) -> None:
+    def __init__(
+        self, segment: Segment, me: int, pe: int, places: Places, *, lane: int = 0
+    ) -> None:
+        self.side: Port | None = None
         self.places = places
-        self._me = me
+        self._me, self._pe = me, pe
         self._segment = segment
         self._agent = places.distant[0]  # whose block is the agent's doorbell here
         area = segment.map_ports()
-        start = (pe - places.local.start) * PORT_BYTES
+        start = (lane * len(places.local) + pe - places.local.start) * PORT_BYTES
         self._address = int(area.ctypes.data) + start
         self._words: Words = area[start : start + PAGE].view(np.int64)
         slots = [start + PAGE + number * SLOT_BYTES for number in range(SLOTS)]
@@ -108,6 +113,13 @@ class Port:
         self._open_at: int | None = None  # the host that all of them are for; -1: several
         self._of_agent: Words = area[:PAGE].view(np.int64)
         self._bell = -1
+
+    def beside(self, kind: type[Port]) -> Port:
+        """Return the PE's other port, which the first call makes."""
+        with self._threads:
+            if self.side is None:
+                self.side = kind(self._segment, self._me, self._pe, self.places, lane=1)
+            return self.side
 
     # --- slots -----------------------------------------------------------------------------
 

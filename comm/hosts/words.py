@@ -13,9 +13,9 @@ WORDS = 32
 RECORD_BYTES = 8 * WORDS
 
 # --- kinds of records: what PEs ask for,
-PUT, ADD, GET, ATOMIC, MEET, TABLE = range(1, 7)
+PUT, ADD, GET, ATOMIC, MEET, TABLE, PUSH = range(1, 8)
 # what agents tell each other because of that,
-REPLY, MIRROR = 16, 17
+REPLY, MIRROR, NEWS = 16, 17, 18
 # and what agents tell each other of themselves.
 CONTROL = 32
 
@@ -27,6 +27,10 @@ STRIDES = SHAPE + MAX_RANK
 SIZE, OPERATION, VALUE, EXPECTED = 24, 25, 26, 27
 GROUP, MEMBERS, TAG, ROWS = 24, 25, 26, 27
 GENERATION, COUNT = OFFSET, ITEMSIZE
+AREA, MEMBER, WORD, AMOUNT, WAY = range(SHAPE, SHAPE + 5)
+"""Of news: offset of a communicator's areas in the heaps, the member whose word has changed, which word, its value, and
+one of the ways below in which others hear of it."""
+TURN_WORD, RECORD_WORD, FAILURE = range(3)
 RESULT, ASKER, NUMBER, MODE = 28, 29, 30, 31
 """Of a reply, and of whom and of which of its requests it is; how the payload comes."""
 
@@ -39,6 +43,10 @@ SLOTS = 16
 SLOT_DATA = 256 << 10
 SLOT_BYTES = PAGE + SLOT_DATA
 PORT_BYTES = PAGE + SLOTS * SLOT_BYTES
+LANES = 2
+"""Ports of a PE: that of its program, and that of its communication servers. First come all of the one kind."""
+LANE_BIT = 62
+"""Bit of NUMBER that says of which lane a request is."""
 POSTED, ASLEEP, BELL_PROCESS, BELL_DESCRIPTOR = range(4)
 DONE = 8
 """Words of a port: the number of requests so far; of the first port of a host: whether the agent sleeps, and the pipe

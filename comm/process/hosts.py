@@ -25,7 +25,7 @@ from emu.comm.hosts.agent import FOR_LAUNCHERS, Agent
 from emu.comm.hosts.peers import Event
 from emu.comm.hosts.places import Places
 from emu.comm.hosts.warming import warm
-from emu.comm.hosts.words import PORT_BYTES
+from emu.comm.hosts.words import LANES, PORT_BYTES
 from emu.comm.layout import Layout
 from emu.comm.memory.segment import Segment
 from emu.comm.memory.stop import DEADLOCK, INTERRUPTED, PE_DIED
@@ -38,6 +38,7 @@ from emu.comm.process.launch_arguments import check_named, check_pe_count, check
 from emu.comm.process.launch_options import LaunchOptions
 from emu.comm.process.payload import Call, pack
 from emu.comm.process.pe import Start
+from emu.comm.server.news import News, load_kernels
 from emu.comm.watchdog.detection import Detector
 from emu.comm.watchdog.monitor import describe_all
 from emu.comm.watchdog.progress import Progress
@@ -148,10 +149,13 @@ def _run(mpi: Any, places: Places, call: Call, options: LaunchOptions) -> list[A
     offsets = clock_offsets(mpi) if options.traces else []
     layout = _layout(places, options)
     warm()
+    load_kernels()
     segment = Segment.create(layout)
     beat_s = max(0.05, min(_BEAT_S, options.timeout / 8))
     communicator = mpi.COMM_WORLD.Dup()
-    agent = Agent(segment, places, mpi, communicator, poison=options.poison, beat_s=beat_s)
+    agent = Agent(
+        *(segment, places, mpi, communicator), poison=options.poison, beat_s=beat_s, news=News
+    )
     world = _HostLaunch(segment, options, places, agent)
     # Agents wait for each other's signs of life from now on.
     world.begin_with_others(communicator, part_of(options.traces, places.here))
@@ -168,7 +172,7 @@ def _run(mpi: Any, places: Places, call: Call, options: LaunchOptions) -> list[A
 
 def _layout(places: Places, options: LaunchOptions) -> Layout:
     """Return the layout of a host's segment."""
-    ports = len(places.local) * PORT_BYTES
+    ports = LANES * len(places.local) * PORT_BYTES
     layout = Layout(n_pes=places.n_pes, heap_bytes=options.heap_size, port_bytes=ports)
     if not options.traces:
         return layout

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from emu.comm.arrays import Words
+from emu.comm.arrays import Bytes, Words
 from emu.comm.server import tasks
 from emu.comm.server.comm_kernel import AREA_BYTES
 from emu.comm.server.words import FAILED, NAME, RECORDS, SLOTS
 from emu.comm.sync.signals import ring
+from emu.comm.world.array import SymmetricArray
 from emu.comm.world.group import Group
 
 
@@ -60,7 +61,7 @@ class Areas:
         self.heaps: Words = np.array([start + p * layout.stride for p in group.members], np.int64)
         self.addresses: Words = self.heaps + area.offset
         self.members: Words = np.array(group.members, np.int64)
-        views = [area.on(pe) for pe in range(n_pes)]
+        views = self._views(area)
         self.words = [view[:head].view(np.int64) for view in views]
         self.records = [
             view[head:behind_records].view(np.int64).reshape(SLOTS, -1) for view in views
@@ -68,6 +69,11 @@ class Areas:
         mine = views[self.my]
         self.messages = mine[behind_records:behind_messages].view(self.message_dtype)
         self.launch = mine[behind_messages:]
+
+    @staticmethod
+    def _views(area: SymmetricArray) -> list[Bytes]:
+        """Return the memory of each member's area."""
+        return [area.on(pe) for pe in range(area.group.n_pes)]
 
     @property
     def mine(self) -> Words:

@@ -277,3 +277,47 @@ def execute(
             return False
         wake_waiters(me, areas, worlds)
     return True
+
+
+# --- over hosts -------------------------------------------------------------------------------
+
+RELEASE, STAGE, FETCH, COLLECT, END = range(5)
+"""Steps of a turn, between which what is ready goes to other hosts (:mod:`emu.comm.server.spanning`)."""
+
+
+@jit()
+def execute_step(
+    step: int,
+    me: int,
+    areas: Words,
+    worlds: Words,
+    tasks: Records,
+    stage: Records,
+    pull: Records,
+    members: Records,
+    addresses: Words,
+) -> bool:
+    """Do one step of the next turn of a task; for the arguments see :func:`execute`.
+
+    Returns:
+        Whether it was done; False: the server must end.
+    """
+    task = tasks[0]
+    my, turn = task.my, task.next_turn
+    number = task.first_turn + turn
+    if step == RELEASE:
+        return _await_release(me, areas, task, turn)
+    if step == STAGE:
+        return _stage(me, areas, task, stage, turn, number)
+    if step == FETCH:
+        publish(me, areas, my, READY, number + 1)
+        if task.kind == COPY:
+            return _copy(me, areas, worlds, task, pull, addresses, turn, number)
+        return _reduce(me, areas, worlds, task, members, addresses, turn, number)
+    if step == COLLECT:
+        publish(me, areas, my, REDUCED, number + 1)
+        return _collect(me, areas, worlds, task, members, turn, number)
+    if not _end_turn(me, areas, task, turn):
+        return False
+    wake_waiters(me, areas, worlds)
+    return True

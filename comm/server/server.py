@@ -20,6 +20,7 @@ import collections
 import functools
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -65,7 +66,7 @@ class Server:
     """
 
     def __init__(self, group: Group, areas: Areas) -> None:
-        self._group, self._areas = group, areas
+        self._group, self._areas, self._heap = group, areas, group.heap
         self._me, self._my = areas.me, areas.my
         self.error: ServerError | None = None
         self.served = int(areas.mine[POSTED])
@@ -78,6 +79,7 @@ class Server:
         self._kernel_session = 0
         self._staging, self._staging_index, self._generation = 0, -1, 0
         self._staged = areas.heaps
+        self._carry_out: Callable[..., bool] = executor.execute
         self._thread: threading.Thread | None = None
         areas.mine[SPINS] = _spins(group.segment.layout.n_pes, usable_cores())
 
@@ -193,7 +195,7 @@ class Server:
         )
         self._turns += int(record["repeat"])
         return bool(
-            executor.execute(
+            self._carry_out(
                 self._me,
                 areas.addresses,
                 areas.members,
@@ -243,7 +245,7 @@ class Server:
         """Provide at least ``nbytes`` of staging memory on every member; all ask for the same."""
         if nbytes <= self._staging:
             return
-        group, heap = self._group, self._group.heap
+        group, heap = self._group, self._heap
         size = max(_MIN_STAGING, 1 << (nbytes - 1).bit_length())
         label = f"=emu.server.staging.{self._generation}"
         dtype = np.dtype(np.uint8)
@@ -276,8 +278,11 @@ def _type_of(dtype: np.dtype[np.generic]) -> Any:
 
 _INT, _ROW = types.int64, types.int64[::1]
 _TASK, _STAGE, _PULL, _MEMBER = map(_type_of, (executor.TASK, STAGE, PULL, MEMBER))
+_EXECUTE_TYPES = (_INT, _ROW, _ROW, _TASK, _STAGE, _PULL, _MEMBER, _ROW)
+STEP_TYPES = (_INT, *_EXECUTE_TYPES)
+"""Types of the arguments of :func:`emu.comm.server.executor.execute_step`."""
 _KERNELS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
-    (executor.execute, (_INT, _ROW, _ROW, _TASK, _STAGE, _PULL, _MEMBER, _ROW)),
+    (executor.execute, _EXECUTE_TYPES),
     (waits.await_word, (_INT, _ROW, _INT, _INT, _INT, _INT)),
     (waits.await_records, (_INT, _ROW, _INT, _INT, _INT, _INT)),
     (waits.publish_record, (_INT, _ROW, _INT, _INT, _INT, _INT)),

@@ -32,7 +32,6 @@ from emu.comm.server.words import (
     RELEASED_TURNS,
     SLOTS,
 )
-from emu.comm.world.current import check_one_host
 from emu.comm.world.details import call_site, publishable
 from emu.comm.world.group import Group
 
@@ -68,11 +67,14 @@ class ServerEnd:
         kept: Arrays of its tasks: they live as long as the server may use them.
     """
 
+    _areas_type: type[Areas] = Areas
+    _server_type: type[Server] = Server
+
     def __init__(self, group: Group) -> None:
         load_kernels()
         self.group = group
-        self._areas = Areas(group)
-        self._server = Server(group, self._areas)
+        self._areas = self._areas_type(group)
+        self._server = self._server_type(group, self._areas)
         self._my = group.my_pe
         self.heap = int(self._areas.heaps[self._my])
         self.launch_area = self._areas.launch
@@ -309,17 +311,3 @@ class ServerEnd:
                 f"Hccl of communicator {self.group.name!r} must be finalised before its PE ends, but "
                 f"was not: use it in a `with` statement, or call Finalize"
             )
-
-
-def server_of(group: Group) -> ServerEnd:
-    """Return this PE's end of its server in ``group``; both are made at the first call.
-
-    Raises:
-        CommError: This process is not a PE.
-        HostsError: The group has members on several hosts.
-    """
-    check_one_host("Hccl's communication server", group)
-    server = group.server
-    if not isinstance(server, ServerEnd):
-        server = group.server = ServerEnd(group)
-    return server

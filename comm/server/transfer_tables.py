@@ -196,6 +196,13 @@ class _Builder:
         return table
 
 
+def tables_of(
+    records: Array, my: int, heaps: Words, staged: Words, need: Staging
+) -> tuple[Array, Array, Array]:
+    """Return the stage, the pull and the member table of a member; for the arguments see :func:`build`."""
+    return _Builder(records, my, heaps, staged, need).tables()
+
+
 def build(
     records: Array,
     my: int,

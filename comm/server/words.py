@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-NAME = "emu.server"
+from emu.comm.layout import SERVERS_NAME
+
+NAME = SERVERS_NAME
 """Name and key of the array of areas."""
 
 # --- words of an area. Each line of eight words has one writer.

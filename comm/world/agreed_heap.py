@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
 from emu.comm.hosts.host_heap import dtype_number
@@ -24,6 +26,12 @@ class AgreedHeap(Heap):
     def __init__(self, segment: Segment, me: int, pe: int, port: Port, *, poison: bool) -> None:
         super().__init__(segment, me, pe, poison=poison)
         self._port = port
+
+    def through(self, port: Port) -> AgreedHeap:
+        """Return this heap for a thread that has a port of its own."""
+        found = copy.copy(self)
+        found._port = port
+        return found
 
     def allocate(
         self,

@@ -39,6 +39,12 @@ def places_of(group: Group) -> Places | None:
     return places
 
 
+def spans_hosts(group: Group) -> bool:
+    """Return whether a group has members on several hosts."""
+    places = places_of(group)
+    return places is not None and len(places.hosts_of(group.members)) > 1
+
+
 def check_one_host(what: str, group: Group | None = None) -> None:
     """Raise if PEs that need to be on one host are on several.
 
@@ -50,8 +56,7 @@ def check_one_host(what: str, group: Group | None = None) -> None:
         HostsError: They are on several.
     """
     given = _current if group is None else group
-    places = None if given is None else places_of(given)
-    if given is not None and places is not None and len(places.hosts_of(given.members)) > 1:
+    if given is not None and spans_hosts(given):
         raise HostsError(
             f"{what} needs all PEs on one host, but group {given.name!r} spans several; take a group of PEs of one host where "
             "it goes by groups, run it with `emu run -n N`, without --pes-per-node, or use emu.world(): put, get, atomics, "

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, cast
 
 from emu.comm.arrays import Array, Words
-from emu.comm.engine.records import KEPT
-from emu.comm.layout import LINE, round_up
+from emu.comm.engine.records import KEPT, share_of
 from emu.comm.sync.signal_numbers import DONE
 from emu.comm.world import rounds
 from emu.comm.world.agreement import OPENING, ROUND
@@ -115,10 +114,7 @@ class SpanningExchange(Exchange):
         """Return the slice that a member reduces; as :func:`emu.comm.engine.steps.slice_of`."""
         count, total = int(plan[_COUNT]), int(plan[_TOTAL])
         here = max(0, min(count, total - turn * count))
-        line = LINE // int(plan[_ITEMSIZE])
-        share = round_up((here + self.group.n_pes - 1) // self.group.n_pes, line)
-        first = min(member * share, here)
-        return first, min(share, here - first)
+        return share_of(here, self.group.n_pes, int(plan[_ITEMSIZE]), member)
 
     def _slices(self, plan: Words, slot: int) -> Iterator[Row]:
         """Yield the slices that members on other hosts reduce, those of one host together."""

@@ -132,7 +132,7 @@ def _compile_machine() -> None:
 
 def _communicate() -> None:
     """Start, as a PE, a communication server, which compiles its kernels."""
-    from emu.comm.server.server_end import server_of
+    from emu.comm.server.ends import server_of
     from emu.comm.world.current import world
 
     server_of(world())

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from emu.comm.errors import ArgumentError, SymmetricMemoryError, UnknownGroupError
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.checks import check
-from emu.comm.world.current import check_one_host, world
+from emu.comm.world.current import world
 from emu.comm.world.group import Group
 from emu.kernels.core.dtypes import ALL
 from emu.kernels.core.messages import shown
@@ -47,7 +47,6 @@ def find_group(group: Group | str | None, rank_size: int) -> Group:
 
     Raises:
         ArgumentError: A bad or unknown name, or ``rank_size`` is neither 0 nor the size.
-        HostsError: The group has members on several hosts.
     """
     if group is None:
         found: Group = world()
@@ -74,7 +73,6 @@ def find_group(group: Group | str | None, rank_size: int) -> Group:
         raise ArgumentError(
             f"group must be a Group, its name or None, but got {type(group).__name__}"
         )
-    check_one_host("A fused operator of MC2", found)
     if type(rank_size) is not int:
         rank_size = check.integer("rank_size", rank_size, 0)
     if rank_size not in (0, found.n_pes):

@@ -16,6 +16,7 @@ from emu.kernels.core.dtypes import DTYPES
 from emu.kernels.core.messages import shown
 from emu.mc2.arguments import local_memory
 from emu.mc2.hccl import Hccl
+from emu.mc2.splitting import cores_for
 from emu.mc2.token_permutation import (
     MAX_TURNS,
     Array,
@@ -120,7 +121,8 @@ class ExpertCall:
         permutation = TokenPermutation(owned, owners[:, group.my_pe].copy())
         busiest = max(int(owners.sum((1, 2)).max()), int(owners.sum((0, 2)).max()))
         turns = self.comm_turn or choose_turns(
-            busiest, self.row_bytes, int(table[:, 1].max()), experts, ranks, group.link
+            *(busiest, self.row_bytes, int(table[:, 1].max()), experts, ranks, group.link),
+            cores=cores_for(group),
         )
         return RowExchange(permutation, cut_turns(owners.sum((0, 1)), turns))
 

@@ -3,7 +3,7 @@
 An operator makes one ``Hccl`` per call, on every rank. It *prepares* its communication tasks, *commits*
 them turn by turn as their inputs become ready, computes in the meantime, and *waits* for a turn
 before it uses the turn's output. The communication server of the PE (:mod:`emu.comm.server.server`)
-executes the tasks concurrently::
+executes the tasks concurrently, over several hosts, too::
 
     with Hccl(group) as hccl:
         handle = hccl.AllGather(x, gathered, count, strideCount=stride, repeat=tiles, commit=True)
@@ -31,7 +31,8 @@ from emu.comm.server.comm_kernel import (
     tiling_bytes,
     write_launch,
 )
-from emu.comm.server.server_end import ServerEnd, Turn, server_of
+from emu.comm.server.ends import server_of
+from emu.comm.server.server_end import ServerEnd, Turn
 from emu.comm.server.tasks import LAUNCH, NAMES, PREPARE, operator_tag
 from emu.comm.tiling import (
     HcclCommand,
@@ -499,7 +500,11 @@ class Hccl:
         return self._group.n_pes
 
     def GetWindowsInAddr(self, rank: int) -> Array:
-        """Return rank ``rank``'s input window: bytes that every rank can read and write."""
+        """Return rank ``rank``'s input window: bytes that every rank can read and write.
+
+        Raises:
+            ArgumentError: The rank is on another host.
+        """
         return self._window("in", rank)
 
     def GetWindowsOutAddr(self, rank: int) -> Array:
@@ -519,7 +524,7 @@ class Hccl:
         return window.on(rank)
 
     def Turns(self) -> list[Turn]:
-        """Return the execution times of this kernel's finished turns, on every rank."""
+        """Return the execution times of this kernel's finished turns, on every rank, each on the clock of its own host."""
         return self._server.log(self._first_turn, self._server.prepared_turns)
 
 

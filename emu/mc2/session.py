@@ -20,7 +20,7 @@ from emu.mc2.arguments import Array, find_group
 from emu.mc2.limits import HardwareLimits, check_limits
 from emu.mc2.product import Product
 from emu.mc2.spans import Span, computing
-from emu.mc2.splitting import TileSplit, split_rows, turns_worth
+from emu.mc2.splitting import TileSplit, cores_for, split_rows, turns_worth
 
 if TYPE_CHECKING:
     from emu.mc2.hccl import Hccl
@@ -94,7 +94,8 @@ class Communication:
         Raises:
             ArgumentError: The rows cannot be cut so, or ``limits`` refuse it.
         """
-        worth = turns_worth(work, pair_bytes, group.n_pes, group.link)
+        cores = cores_for(group)
+        worth = turns_worth(work, pair_bytes, group.n_pes, group.link, cores=cores)
         split = split_rows(rows, self.comm_turn, self.tile_rows, worth)
         check_limits(self.limits, k, group.n_pes, split.turns)
         return split

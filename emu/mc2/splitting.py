@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from emu.comm.errors import ArgumentError
 from emu.comm.link_model import Link
 from emu.comm.world.checks import check
+from emu.comm.world.current import spans_hosts
+from emu.comm.world.group import Group
 
 MAX_REPEAT = 255
 """Most turns of one task of the communication server."""
@@ -53,6 +55,14 @@ def turns_worth(
     if link is not None:
         moving = max(moving, pair_bytes / link.bandwidth)
     return max(1, min(MAX_TURNS, int((min(work / _MULTIPLY_ADDS_PER_S, moving) / TURN_S) ** 0.5)))
+
+
+def cores_for(group: Group) -> int | None:
+    """Return the cores for which :func:`turns_worth` chooses in a group; None: those of this machine.
+
+    Every member must choose the same number, and hosts may differ: over hosts they are enough for every PE and its server.
+    """
+    return 2 * group.n_pes if spans_hosts(group) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,14 @@ def cut_turns(loads: Array, turns: int) -> list[tuple[int, int]]:
 
 
 def choose_turns(
-    rows: int, row_bytes: int, row_work: int, experts: int, ranks: int, link: Link | None
+    rows: int,
+    row_bytes: int,
+    row_work: int,
+    experts: int,
+    ranks: int,
+    link: Link | None,
+    *,
+    cores: int | None = None,
 ) -> int:
     """Return the number of turns in which the ranks should move their rows.
 
@@ -138,9 +145,10 @@ def choose_turns(
         experts: Number of experts per rank, which limits the turns.
         ranks: Number of ranks.
         link: The emulated link between them.
+        cores: Cores of the machine. Default: those it has.
     """
     if row_work:
-        turns = turns_worth(rows * row_work, rows * row_bytes // ranks, ranks, link)
+        turns = turns_worth(rows * row_work, rows * row_bytes // ranks, ranks, link, cores=cores)
     else:
         turns = min(_MANY_TURNS, rows * row_bytes // COPY_TURN_BYTES)
     return max(1, min(turns, experts))

@@ -16,6 +16,7 @@ from emu import Cmp
 from emu.comm.process import joint_looks
 from emu.comm.process.hosts import launch_over_hosts
 from emu.comm.process.launch_options import LaunchOptions
+from emu.mc2 import Hccl
 
 
 def made(world):
@@ -122,6 +123,28 @@ def passed_round(world):
     return 1
 
 
+def turns(world):
+    """Turns of Hccl that one rank after the other releases late, while all others wait; then many that follow at once."""
+    n, me = world.n_pes, world.my_pe
+    mine, out = np.full(3000, me, np.float32), np.zeros((n, 3000), np.float32)
+    with Hccl() as hccl:
+        handle = hccl.AllGather(mine, out, 250, strideCount=3000, repeat=12)
+        for turn in range(12):
+            if turn % n == me:
+                time.sleep(1.3 if turn < n else 0.2)
+            hccl.Commit(handle)
+            assert hccl.Wait(handle) == 0
+    for _ in range(40):
+        with Hccl() as hccl:
+            handle = hccl.AllReduce(mine, out, 250, repeat=12)
+            for _ in range(12):
+                hccl.Commit(handle)
+                assert hccl.Wait(handle) == 0
+    assert (out.reshape(-1)[:3000] == n * (n - 1) / 2).all()
+    world.barrier()
+    return 1
+
+
 def short(world):
     """Random programs."""
     return len(short_programs(world, 9_000_000, 9_000_060))
@@ -134,7 +157,7 @@ def program(name):
 def main():
     n_here, names = int(sys.argv[1]), sys.argv[2:]
     for name in names:
-        joint_looks._SAY_S = 0.0 if name in ("slow", "passed_round", "short") else 1.0
+        joint_looks._SAY_S = 0.0 if name in ("slow", "passed_round", "turns", "short") else 1.0
         try:
             options = LaunchOptions(timeout=240.0)
             found = launch_over_hosts(program, n_here, args=(name,), options=options)

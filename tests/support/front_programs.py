@@ -239,17 +239,19 @@ def kernels_of_a_host():
     return front_kernels.kernels_of_a_host()
 
 
-# --- what takes a group of one host --------------------------------------------------------
-
-
-def fused_in_a_host():
-    """A fused operator, whose servers pull, in a group of one host's PEs; among all it may be refused."""
+def fused():
+    """A fused operator in a group of one host's PEs, and among all."""
     from emu.mc2 import matmul_reduce_scatter
 
     world = emu.world()
     x1, x2 = (values((64, 48), np.dtype(np.float16), seed + world.my_pe) for seed in (1, 20))
-    y = matmul_reduce_scatter(x1, x2.T.copy(), group=_half(world), comm_turn=2)
-    return [digest(y), _told(lambda: matmul_reduce_scatter(x1, x2.T.copy(), comm_turn=2))]
+    return [
+        digest(matmul_reduce_scatter(x1, x2.T.copy(), group=group, comm_turn=2))
+        for group in (_half(world), world)
+    ]
+
+
+# --- what takes a group of one host --------------------------------------------------------
 
 
 def torch_symmetric_memory():
@@ -292,10 +294,11 @@ def _told(call):
     return "no error"
 
 
-IN_A_HOST = (fused_in_a_host, torch_symmetric_memory, kernels_of_a_host)
+IN_A_HOST = (torch_symmetric_memory, kernels_of_a_host)
 """Programs that find another thing over hosts: the second is what is refused there."""
 
 PROGRAMS = (
+    fused,
     nccl_collectives,
     hccl_collectives,
     torch_groups,

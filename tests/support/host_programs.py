@@ -19,6 +19,7 @@ from emu import AtomicOp, Cmp
 from emu.comm.errors import CommError
 from emu.comm.layout import B_COMPILING
 from emu.kernels.core.dtypes import DTYPES
+from emu.mc2 import Hccl
 
 ADD = AtomicOp.ADD
 
@@ -425,15 +426,9 @@ def number(world):
 
 def refused(world):
     """What needs one host says so."""
-    from emu.comm.server.server_end import server_of
-
     a, far = world.alloc(3, np.int32), (world.my_pe + world.n_pes // 2) % world.n_pes
     found = []
-    for call in (
-        lambda: a.on(far),
-        lambda: world.reading(a, pe=far),
-        lambda: server_of(world),
-    ):
+    for call in (lambda: a.on(far), lambda: world.reading(a, pe=far)):
         try:
             call()
             found.append("no error")
@@ -501,7 +496,7 @@ def _compile_while_another_dies(world, flag):
 
 
 def churn():
-    """Store, count, lock and combine for ever, until something ends it."""
+    """Store, count, lock and combine, by collectives and by turns of servers, for ever, until something ends it."""
     world = emu.world()
     n, me = world.n_pes, world.my_pe
     a, words = world.alloc((n, 50_000), np.float32), world.alloc(8, np.int64, poison=False)
@@ -518,6 +513,10 @@ def churn():
         world.set_lock(lock)
         world.clear_lock(lock)
         world.all_reduce(a.local[me, :5000])
+        with Hccl() as hccl:
+            for source in (a.local[me, :4000], np.ones(4000, np.float32)):
+                total = np.zeros(4000, np.float32)
+                hccl.AllReduce(source, total, 1000, repeat=4, commit=True)
         world.barrier()
 
 

@@ -102,6 +102,7 @@ def test_programs_that_are_slow_but_right_are_no_deadlocks(
     hosts: int, pes: int, tmp_path: Path
 ) -> None:
     """The launchers look all the time, and not once a second."""
-    found = found_on(hosts, pes, tmp_path, "passed_round", "slow", "short")
-    assert sorted(found) == ["RESULTS-passed_round", "RESULTS-short", "RESULTS-slow"], found
+    names = ["passed_round", "short", "slow", "turns"]
+    found = found_on(hosts, pes, tmp_path, *names)
+    assert sorted(found) == [f"RESULTS-{name}" for name in names], found
     assert all(len(each) == hosts for each in found.values())

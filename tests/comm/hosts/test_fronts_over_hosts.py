@@ -102,17 +102,9 @@ def test_a_partitioned_program_that_starts_its_pes_is_compared_with_the_whole_on
     assert both.from_outside == front_programs.from_outside("shm")
 
 
-@pytest.mark.parametrize(
-    ("name", "what"),
-    [
-        ("fused_in_a_host", "A fused operator of MC2"),
-        ("torch_symmetric_memory", "Symmetric memory of torch"),
-    ],
-)
-def test_what_maps_memory_of_others_runs_in_a_group_of_one_host(
-    name: str, what: str, both: Both
-) -> None:
-    mpi, shm = both.of(name)
+def test_what_maps_memory_of_others_runs_in_a_group_of_one_host(both: Both) -> None:
+    mpi, shm = both.of("torch_symmetric_memory")
+    what = "Symmetric memory of torch"
     for there, here in zip(mpi, shm, strict=True):
         assert there[0] == here[0]
         assert here[1] == "no error"

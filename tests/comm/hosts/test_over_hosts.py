@@ -79,10 +79,9 @@ def test_a_program_finds_the_same_bits_over_hosts(name: str, both: dict[str, Fou
 
 def test_what_needs_one_host_is_refused_by_name(both: dict[str, Found]) -> None:
     for pe in both["mpi"]:
-        view, scope, server = pe["refused"]
+        view, scope = pe["refused"]
         assert view == scope
         assert view.startswith("ArgumentError: pe must be on this host for on()")
-        assert "Hccl's communication server needs all PEs on one host" in server
 
 
 @pytest.mark.slow
