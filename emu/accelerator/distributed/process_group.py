@@ -23,6 +23,7 @@ from emu.accelerator.distributed.memory import (
     check_same_dtype,
 )
 from emu.accelerator.distributed.point_to_point import Channels
+from emu.accelerator.distributed.splitting import Splitting
 from emu.accelerator.distributed.works import (
     JoinedWork,
     Queue,
@@ -53,7 +54,7 @@ _ProcessGroup: Any = dist.ProcessGroup  # its stubs have overloads that are not 
 
 
 @short_forms.accepted
-class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
+class WorldProcessGroup(Splitting, _ProcessGroup):  # type: ignore[misc] # its base is Any
     """Collectives and messages of torch tensors between the PEs of a group.
 
     Tensors are CPU memory tagged with an emulated device, which must be one of the backend's. They must be
@@ -64,7 +65,6 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
         emu_group: Group of the World.
     """
 
-    supports_splitting = False
     supports_coalescing = False
     supports_time_estimate = False
     use_pg_for_symm_mem_rendezvous = (
@@ -81,6 +81,11 @@ class WorldProcessGroup(_ProcessGroup):  # type: ignore[misc] # its base is Any
         self._receives = [Queue(collective=False) for _ in range(group.n_pes)]
         self._channels_made: Channels | None = None
         self._coalesced: list[Work] | None = None
+
+    def _like(self, devices: Sequence[str], group: Group) -> WorldProcessGroup:
+        made = type(self).__new__(type(self))  # a subclass may be made of other arguments
+        WorldProcessGroup.__init__(made, self._backend, devices, group)
+        return made
 
     # --- identity --------------------------------------------------------------------------
 

@@ -25,7 +25,6 @@ import inspect
 import os
 import warnings
 from collections.abc import Callable
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -36,6 +35,7 @@ from torch.distributed import distributed_c10d
 from emu.accelerator.device_tags import accelerator_type
 from emu.accelerator.distributed import at_once, joining, spawned, works, world_groups
 from emu.accelerator.distributed.process_group import WorldProcessGroup
+from emu.accelerator.distributed.splitting import TIMEOUT, NcclOptions
 from emu.accelerator.distributed.store import WorldStore
 from emu.accelerator.distributed.symmetric import operators
 from emu.accelerator.patches import record, replace
@@ -51,21 +51,7 @@ DEVICES = {"nccl": ["cuda"], "hccl": ["npu"]}
 NCCL_VERSION = (2, 21, 5)
 """Release of NCCL whose rules apply: scripts may use whatever it has."""
 
-_TIMEOUT = timedelta(minutes=10)
-"""How long ranks wait for each other to make a group, as with NCCL."""
-
 _registered = False
-
-
-class NcclOptions:
-    """Stand-in for ``ProcessGroupNCCL.Options``, whose attributes have no effect."""
-
-    def __init__(self, is_high_priority_stream: bool = False) -> None:
-        self.is_high_priority_stream = is_high_priority_stream
-        self.global_ranks_in_group: list[int] = []
-        self.group_name = ""
-        self.use_pg_for_symm_mem_rendezvous = False
-        self._timeout = _TIMEOUT
 
 
 class NcclProcessGroup(WorldProcessGroup):
@@ -91,7 +77,7 @@ def register() -> None:
     _register_plugin("hccl", DEVICES["hccl"])
     module: Any = distributed_c10d
     replace(module, "_NCCL_AVAILABLE", True, "torch asks whether it was built with NCCL")
-    replace(module, "default_pg_nccl_timeout", _TIMEOUT, "a build for the CPU has none, and warns")
+    replace(module, "default_pg_nccl_timeout", TIMEOUT, "a build for the CPU has none, and warns")
     replace(nccl, "version", lambda: NCCL_VERSION, "torch puts it into its logs")
     accelerator = _accelerator(torch._C._get_accelerator)
     replace(torch._C, "_get_accelerator", accelerator, "it raises once 'npu' has its name")
@@ -256,4 +242,4 @@ def _join(given: dict[str, Any], backend: str) -> World:
             "but this process is none and has none of them: run the script with `emu run -n N script.py`, or start "
             "it with torch.multiprocessing.spawn"
         )
-    return joining.join(given, given["timeout"] or _TIMEOUT)
+    return joining.join(given, given["timeout"] or TIMEOUT)

@@ -143,3 +143,6 @@ def compile(
     kernel = CompiledKernel(made, given)
     hooks.tell_listener(made, kernel, src)
     return kernel
+
+
+JITFunction.ASTSource, JITFunction.compile = ASTSource, staticmethod(compile)

@@ -53,6 +53,11 @@ class BaseBackend:
         raise NotImplementedError
 
     @staticmethod
+    def parse_attr(desc: str) -> list[list[object]]:
+        """Return what a compiler is told of an argument of which :meth:`get_int_specialization` says this."""
+        return [["tt.divisibility", 16]] if "D" in desc else []
+
+    @staticmethod
     def get_int_specialization(arg: int, **kwargs: Any) -> str:
         """Return ``"D"`` for an integer that 16 divides, else ``""``; emu's kernels do not depend on it."""
         return "D" if kwargs.get("align") and arg % 16 == 0 else ""

@@ -11,6 +11,7 @@ from emu.triton import knobs
 from emu.triton.active_driver import driver
 from emu.triton.runtime import options
 from emu.triton.runtime.arguments import Key
+from emu.triton.runtime.binder import Binder
 from emu.triton.source import JITCallable, plain_value
 
 if TYPE_CHECKING:
@@ -56,17 +57,23 @@ class DeviceCaches:
     """Table of compiled kernels as programs reach it: ``kernel.device_caches[device][0]``.
 
     One table serves all devices, as they share the CPU.
+
+    Args:
+        kernel: The kernel.
+        table: Its table.
     """
 
-    def __init__(self, table: KernelTable) -> None:
+    def __init__(self, kernel: JITCallable, table: KernelTable) -> None:
+        self._kernel = kernel
         self._table = table
 
-    def __getitem__(self, device: object) -> tuple[KernelTable, dict[Any, Any], Any, Any, None]:
-        """Return the table, an empty dictionary, the target, the backend, and None."""
+    def __getitem__(self, device: object) -> tuple[KernelTable, dict[Any, Any], Any, Any, Binder]:
+        """Return the table, an empty dictionary, the target, the backend, and what binds a launch's arguments."""
         from emu.triton.runtime.described_backends import make_backend
 
         target = driver.active.get_current_target()
-        return self._table, {}, target, make_backend(target), None
+        backend = make_backend(target)
+        return self._table, {}, target, backend, Binder(self._kernel, backend)
 
     def __iter__(self) -> Iterator[int]:
         return iter((driver.active.get_current_device(),) if self._table else ())

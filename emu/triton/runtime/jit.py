@@ -7,7 +7,7 @@ import inspect
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, ClassVar, TypeVar, overload
 
 from emu.kernels.core.messages import shown
 from emu.triton import knobs
@@ -64,6 +64,9 @@ class JITFunction(JITCallable, KernelInterface[T]):
         ValueError: The source of the function cannot be read.
         TypeError: It takes ``*args`` or ``**kwargs``.
     """
+
+    ASTSource: ClassVar[Any]  # what programs use that compile by themselves; from ahead.py
+    compile: ClassVar[Any]
 
     def __init__(
         self,
@@ -388,7 +391,7 @@ class JITFunction(JITCallable, KernelInterface[T]):
     @functools.cached_property
     def device_caches(self) -> hooks.DeviceCaches:
         """The compiled kernels by device."""
-        return hooks.DeviceCaches(self._table)
+        return hooks.DeviceCaches(self, self._table)
 
     def _forget(self) -> None:
         """Forget what compiled kernels were made of."""

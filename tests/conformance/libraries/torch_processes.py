@@ -115,10 +115,10 @@ class _ExitedError(BaseException):
 def _exits() -> Iterator[None]:
     """Take a test's end of its process for the end of the test: of torch's codes some say that it is skipped."""
     skips = {entry.exit_code: entry.message for entry in common_distributed.TEST_SKIPS.values()}
-    leave = os._exit
+    leave, here = os._exit, os.getpid()
 
     def end(code: int) -> NoReturn:
-        if code:
+        if code or os.getpid() != here:  # what a test has forked ends as it will
             leave(code)
         raise _ExitedError
 

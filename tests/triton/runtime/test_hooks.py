@@ -83,7 +83,7 @@ def test_hooks_are_called_when_a_kernel_becomes_ready_and_when_it_is_freed():
 def test_one_table_serves_all_devices():
     forgotten = []
     table = hooks.KernelTable(lambda: forgotten.append(1))
-    caches = hooks.DeviceCaches(table)
+    caches = hooks.DeviceCaches(described, table)
     assert list(caches) == []
     table[3] = None
     assert caches[0][0] is caches[1][0] is table

@@ -425,6 +425,11 @@ def _submit(run: Any) -> None:
 
 def _meet(block: Block, group: Group) -> Meeting:
     """Exchange where the members' allocations lie, and make their signal pads."""
+    if block.array.group.segment is not group.segment:
+        raise SymmetricArgumentError(
+            "tensor must be in symmetric memory of the World of the group, but got one of before its "
+            "init_process_group, which made this process a PE: allocate it behind that"
+        )
     works.flush_collectives()
     index = block.device.index
     row = np.array([block.array.offset, block.nbytes, block.pad_bytes, index], np.int64)

@@ -25,11 +25,13 @@ from emu.accelerator.distributed import spawned
 from emu.accelerator.distributed.process_group import WorldProcessGroup
 from emu.accelerator.distributed.symmetric.errors import SymmetricArgumentError
 from emu.comm.errors import CommError
+from emu.comm.process.alone import world_of_one
 from emu.comm.world.current import check_one_host, world
 
 if TYPE_CHECKING:  # they load Numba, and a process that is no PE needs neither
     from emu.comm.world.array import SymmetricArray
     from emu.comm.world.group import Group
+    from emu.comm.world.world import World
 
 BLOCK = "_emu_symmetric"
 """Attribute of a storage that holds the :class:`Block` of this PE in which it lies."""
@@ -95,16 +97,25 @@ def everyone() -> Group:
     Raises:
         CommError: This process is no PE.
     """
-    try:
-        return world()
-    except CommError:
-        found = spawned.accept()
+    found = _world_or_none()
     if found is None:
         raise CommError(
-            "symmetric memory must be used in a PE, but this process is none: run the script with "
+            "symmetric memory of several ranks must be used in a PE, but this process is none: run the script with "
             "`emu run -n N script.py`"
         )
     return found
+
+
+def _everyone_or_alone() -> Group:
+    """Return the group of all PEs; in a process that is none, that of a World of its own."""
+    return _world_or_none() or world_of_one()
+
+
+def _world_or_none() -> World | None:
+    try:
+        return world()
+    except CommError:
+        return spawned.accept()
 
 
 def group_of(group_name: str) -> Group:
@@ -131,7 +142,7 @@ def _group_or_all(group_name: str) -> Group:
     try:
         return group_of(group_name)
     except (RuntimeError, LookupError):
-        return everyone()
+        return _everyone_or_alone()
 
 
 _counts: WeakKeyDictionary[Group, dict[int, Any]] = WeakKeyDictionary()
@@ -152,7 +163,7 @@ def allocate(
         SymmetricMemoryError: The heap has no room.
     """
     free_unused()
-    group = everyone() if group_name is None else _group_or_all(group_name)
+    group = _everyone_or_alone() if group_name is None else _group_or_all(group_name)
     counts = _counts.setdefault(group, {})
     number = next(counts.setdefault(nbytes, itertools.count()))
     array = group.alloc(
