@@ -5,7 +5,6 @@ A mode of torch's dispatcher sees the operators of ATen that a call leads to, th
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,9 +25,10 @@ from emu.accelerator.operator_work import (
     work_of,
 )
 from emu.tile.counting.operators import OperatorCounts
+from emu.tile.counting.places import place_of_program
 from emu.tile.counting.state import Counting
 
-_OWN = tuple(str(Path(p).parent) + "/" for p in (sys.modules["emu"].__file__, torch.__file__) if p)
+_TORCH = str(Path(torch.__file__).parent) + "/"
 _NO_OPERATORS = frozenset({"__get__", "__set__", "__delete__"})
 
 
@@ -120,22 +120,6 @@ def _storage_of(tensor: Tensor) -> int:
         return 0  # sparse ones have none
 
 
-def _place() -> tuple[str, int]:
-    """Return file and line of the program that runs now; without one, of a library."""
-    frame, library = sys._getframe(2), None
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith((*_OWN, "<frozen")):
-            if "site-packages" not in file:
-                return file, frame.f_lineno
-            library = library or (file, frame.f_lineno)
-        before = frame.f_back
-        if before is None:
-            break
-        frame = before
-    return library or ("", 0)
-
-
 def _counting(run: Callable[..., Any]) -> Callable[..., Any]:
     """Return what runs a call into torch, and counts it."""
     depth = 0
@@ -153,7 +137,7 @@ def _counting(run: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             depth -= 1
             if operators.found.operators and Counting.sink is not None:
-                counts = operators.found.counts(name, _place())
+                counts = operators.found.counts(name, place_of_program(_TORCH))
                 Counting.last.counts = counts
                 Counting.sink(counts)
 

@@ -31,11 +31,14 @@ class Counting:
         missed: Launches that could not be counted, by the reason.
         last: What was counted last on this thread, until somebody takes it.
         operator_switches: The same, of those that count operators of torch; called only where operators are wanted.
+        moved: Gets, of each transfer between PEs that no method of a World makes, from which PE to which one, and the bytes; None: nobody
+            wants that.
         switches: Functions that front ends have registered: called with whether launches are counted from now on; one may raise
             a ValueError when that begins.
     """
 
     sink: Sink | None = None
+    moved: Callable[[int, int, int], None] | None = None
     last: ClassVar[_Last] = _Last()
     missed: ClassVar[dict[str, int]] = {}
     switches: ClassVar[list[Callable[[bool], None]]] = []

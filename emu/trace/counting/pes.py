@@ -125,8 +125,8 @@ def describe(found: dict[int, Found]) -> str:
         parts.append(_by_pe(found))
     if moved:
         parts.append(traffic.describe(moved, max(*map(max, moved), max(found)) + 1))
-    others = "".join(f"; {n} {reason}" for reason, n in missed.items())
-    parts.append(f"Not counted: collectives{others}.")
+    if missed:
+        parts.append(f"Not counted: {'; '.join(f'{n} {reason}' for reason, n in missed.items())}.")
     return "\n\n".join(parts)
 
 
