@@ -5,8 +5,6 @@ A mode of torch's dispatcher sees the operators of ATen that a call leads to, th
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,18 +18,17 @@ from emu.accelerator.operator_work import (
     CONVOLUTIONS,
     NOTHING,
     PRODUCTS,
-    Product,
     dtype_name,
     moved,
     plain_name,
     tensors_of,
     work_of,
 )
-from emu.tile.counting.counts import Counts, DotCounts, TensorCounts
+from emu.tile.counting.operators import OperatorCounts
+from emu.tile.counting.places import place_of_program
 from emu.tile.counting.state import Counting
-from emu.tile.counting.work import DOT, Work
 
-_OWN = tuple(str(Path(p).parent) + "/" for p in (sys.modules["emu"].__file__, torch.__file__) if p)
+_TORCH = str(Path(torch.__file__).parent) + "/"
 _NO_OPERATORS = frozenset({"__get__", "__set__", "__delete__"})
 
 
@@ -39,15 +36,12 @@ class _Operators(TorchDispatchMode):  # type: ignore[misc, unused-ignore] # Any 
     """Adds up the operators of one call.
 
     Attributes:
-        kernels: How many operators ran that are no mere views.
+        found: What ran that is no mere view.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call, unused-ignore] # torch's has no types
-        self.kernels = 0
-        self.work: Work = Counter()
-        self.dots: Counter[tuple[Product, str, str, str]] = Counter()
-        self.tensors: dict[tuple[str, str], list[int]] = {}
+        self.found = OperatorCounts()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -74,38 +68,15 @@ class _Operators(TorchDispatchMode):  # type: ignore[misc, unused-ignore] # Any 
         results = [t for _, t in tensors_of({"result": result})]
         if name in NOTHING or _is_view(func, given, results):
             return
-        self.kernels += 1
+        found = self.found
+        found.operators += 1
         products = PRODUCTS[name]({**given, "result": result}) if name in PRODUCTS else []
         for product in products:
             first, second = _operands(given)
-            kind = _multiplied(name, first)
-            self.dots[product, kind, dtype_name(second), _sum_of(first)] += 1
-            flops = 2 * product.batch * product.m * product.n * product.k
-            self.work[DOT, kind] += flops
-        self.work.update(work_of(name, func, given, results))
+            found.multiply(product, _multiplied(name, first), dtype_name(second), _sum_of(first))
+        found.work.update(work_of(name, func, given, results))
         for operand, element, loaded, stored in moved(name, func, given, results):
-            row = self.tensors.setdefault((operand, element), [0, 0])
-            row[0] += loaded
-            row[1] += stored
-
-    def counts(self, name: str, place: tuple[str, int]) -> Counts | None:
-        """Return the counts of the call; None if nothing ran."""
-        if not self.kernels:
-            return None
-        work: dict[str, dict[str, int]] = {}
-        for (unit, dtype), count in sorted(self.work.items()):
-            if count:
-                work.setdefault(unit, {})[dtype] = count
-        dots = tuple(
-            DotCounts(p.batch, p.m, p.n, p.k, a, b, accumulator, times)
-            for (p, a, b, accumulator), times in self.dots.items()
-        )
-        tensors = tuple(
-            TensorCounts(operand, element, loaded, stored, 0, None, None, None, 0, 0)
-            for (operand, element), (loaded, stored) in self.tensors.items()
-            if loaded or stored
-        )
-        return Counts(name, *place, 1, 0, self.kernels, work, dots, tensors, {}, None, ())
+            found.move(operand, element, loaded=loaded, stored=stored)
 
 
 def _defaults(func: Any) -> dict[str, Any]:
@@ -149,22 +120,6 @@ def _storage_of(tensor: Tensor) -> int:
         return 0  # sparse ones have none
 
 
-def _place() -> tuple[str, int]:
-    """Return file and line of the program that runs now; without one, of a library."""
-    frame, library = sys._getframe(2), None
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith((*_OWN, "<frozen")):
-            if "site-packages" not in file:
-                return file, frame.f_lineno
-            library = library or (file, frame.f_lineno)
-        before = frame.f_back
-        if before is None:
-            break
-        frame = before
-    return library or ("", 0)
-
-
 def _counting(run: Callable[..., Any]) -> Callable[..., Any]:
     """Return what runs a call into torch, and counts it."""
     depth = 0
@@ -181,8 +136,8 @@ def _counting(run: Callable[..., Any]) -> Callable[..., Any]:
                 return run(device, func, args, kwargs)
         finally:
             depth -= 1
-            counts = operators.counts(name, _place())
-            if counts is not None and Counting.sink is not None:
+            if operators.found.operators and Counting.sink is not None:
+                counts = operators.found.counts(name, place_of_program(_TORCH))
                 Counting.last.counts = counts
                 Counting.sink(counts)
 

@@ -8,24 +8,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 
 from emu.accelerator.annotations import Tensor
-from emu.tile.counting.work import CAST, COMPARE, INTEGER, SELECT, SPECIAL, VECTOR, Work
+from emu.tile.counting import operators
+from emu.tile.counting.operators import Product
+from emu.tile.counting.work import CAST, SELECT, Work
 
 Given: TypeAlias = Mapping[str, Any]
 """Arguments of an operator by the names of its schema."""
-
-
-class Product(NamedTuple):
-    """A product ``[batch, m, k] @ [batch, k, n]``."""
-
-    batch: int
-    m: int
-    n: int
-    k: int
 
 
 _NAMES = {
@@ -132,69 +125,6 @@ CONVOLUTIONS = frozenset({"convolution", "_convolution", "convolution_backward"}
 
 # ---- other arithmetic
 
-_SPECIAL = frozenset(
-    (
-        *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "pow", "erf", "erfc", "erfinv"),
-        *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-        *("sigmoid", "logit", "lgamma", "digamma", "logaddexp", "softplus", "log_sigmoid_forward", "elu", "celu"),
-    )
-)  # fmt: skip
-_COMPARE = frozenset(
-    {"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "isposinf", "isneginf"}
-)
-_MOVES = frozenset({"clone", "fill", "zero", "full_like", "ones_like", "zeros_like", "alias", "view_as_real"})  # fmt: skip
-"""Element-wise operators that compute nothing."""
-
-_FUSED: dict[str, tuple[int, int]] = {
-    "addcmul": (3, 0),
-    "addcdiv": (3, 0),
-    "lerp": (3, 0),
-    "silu": (1, 1),
-    "silu_backward": (5, 1),
-    "gelu": (4, 1),
-    "gelu_backward": (8, 2),
-    "mish": (1, 3),
-    "sigmoid_backward": (3, 0),
-    "tanh_backward": (3, 0),
-    "threshold_backward": (1, 0),
-    "native_dropout": (2, 0),
-    "_softmax": (4, 1),
-    "_log_softmax": (4, 1),
-    "_softmax_backward_data": (4, 0),
-    "_log_softmax_backward_data": (3, 1),
-    "native_layer_norm": (8, 0),
-    "native_layer_norm_backward": (14, 0),
-    "native_group_norm": (8, 0),
-    "native_group_norm_backward": (14, 0),
-    "native_batch_norm": (8, 0),
-    "native_batch_norm_backward": (14, 0),
-    "_native_batch_norm_legit": (8, 0),
-    "_fused_rms_norm": (4, 0),
-    "_fused_rms_norm_backward": (9, 0),
-    "mse_loss": (2, 0),
-    "mse_loss_backward": (3, 0),
-    "sum": (1, 0),
-    "mean": (1, 0),
-    "prod": (1, 0),
-    "amax": (1, 0),
-    "amin": (1, 0),
-    "aminmax": (2, 0),
-    "max": (1, 0),
-    "min": (1, 0),
-    "argmax": (1, 0),
-    "argmin": (1, 0),
-    "cumsum": (1, 0),
-    "cumprod": (1, 0),
-    "logsumexp": (3, 1),
-    "norm": (2, 0),
-    "linalg_vector_norm": (2, 0),
-    "var": (4, 0),
-    "std": (4, 0),
-    "var_mean": (4, 0),
-    "std_mean": (4, 0),
-}
-"""Operations on floats and special functions for an element of the largest operand: of what is no plain element-wise operator."""
-
 _ATTENTION = {
     "_scaled_dot_product_flash_attention_for_cpu": (5, 1),
     "_scaled_dot_product_flash_attention_for_cpu_backward": (8, 1),
@@ -212,12 +142,12 @@ def work_of(name: str, function: Any, given: Given, results: Sequence[Tensor]) -
     """Return what an operator does beside products."""
     found: Work = Counter()
     sizes = [t for _, t in tensors_of(given)] or list(results)
-    if name in _MOVES or (name in PRODUCTS and name not in _ATTENTION):
+    if name in operators.MOVES or (name in PRODUCTS and name not in _ATTENTION):
         return found
     if name in _ATTENTION:
         scores = _attention(given)[0]
-        count, kind = scores.batch * scores.m * scores.n, dtype_name(given["query"].dtype)
-        _note_floats(found, _ATTENTION[name], count, kind)
+        count = scores.batch * scores.m * scores.n
+        found += operators.fused(_ATTENTION[name], dtype_name(given["query"].dtype), count)
     elif name in ("where", "masked_fill"):
         for result in results:
             found[SELECT, dtype_name(result.dtype)] += result.numel()
@@ -226,35 +156,31 @@ def work_of(name: str, function: Any, given: Given, results: Sequence[Tensor]) -
             source = given.get("src", given.get("self"))
             if isinstance(source, torch.Tensor) and source.dtype != result.dtype:
                 found[CAST, dtype_name(result.dtype)] += result.numel()
-    elif name in _FUSED and sizes:
+    elif name in operators.FUSED and sizes:
         largest = max(sizes, key=lambda t: t.numel())
-        _note_floats(found, _FUSED[name], largest.numel(), dtype_name(largest.dtype))
+        found += operators.fused(operators.FUSED[name], dtype_name(largest.dtype), largest.numel())
+    elif name in _ALONG_AN_AXIS and sizes:
+        found += _along_an_axis(name, given)
     elif torch.Tag.pointwise in function.tags or "_foreach_" in str(function):
-        _note_elements(found, name, sizes, results)
+        for result in results:
+            dtypes = dtype_name(sizes[0].dtype), dtype_name(result.dtype)
+            found += operators.element_wise(name, *dtypes, result.numel())
     return found
 
 
-def _note_elements(
-    found: Work, name: str, operands: Sequence[Tensor], results: Sequence[Tensor]
-) -> None:
-    """Note an element-wise operator: one operation for each element of its results."""
-    for result in results:
-        if name in _COMPARE or name.startswith("logical_"):
-            found[COMPARE, dtype_name(operands[0].dtype)] += result.numel()
-        elif result.dtype.is_floating_point or result.dtype.is_complex:
-            unit = SPECIAL if name in _SPECIAL else VECTOR
-            found[unit, dtype_name(result.dtype)] += result.numel()
-        else:
-            found[INTEGER, dtype_name(result.dtype)] += result.numel()
+_ALONG_AN_AXIS = operators.SORTS | operators.TESTS | operators.ADDED
 
 
-def _note_floats(found: Work, each: tuple[int, int], count: int, kind: str) -> None:
-    if not kind.startswith(("f", "bf", "c")):
-        found[INTEGER, kind] += each[0] * count
-        return
-    for unit, number in zip((VECTOR, SPECIAL), each, strict=True):
-        if number and count:
-            found[unit, kind] += number * count
+def _along_an_axis(name: str, given: Given) -> Work:
+    """Return the work of what sorts, tests, or adds at places that another operand names."""
+    operand: Tensor = given["self"]
+    if name in operators.SORTS:
+        extent = operand.shape[given["dim"]] if operand.dim() else 1
+        return operators.sorted_rows(dtype_name(operand.dtype), extent, operand.numel())
+    if name in operators.TESTS:
+        return operators.tested(dtype_name(operand.dtype), operand.numel())
+    source: Tensor = given["src"] if "src" in given else given["source"]
+    return operators.added(dtype_name(source.dtype), source.numel())
 
 
 # ---- bytes

@@ -122,6 +122,8 @@ def _gather_and_multiply(
     with session(group, split, operator, communication, args) as call:
         sent = as_sendable(operands.x1, group)
         _run(call, group, sent, left, product, tokens, out, gathered)
+    written = {"y": out, "gather_out": gathered if is_gather_out else None}
+    operands.count(operator.name, (m * n_pes, n, k), operands.sources(), written)
     return out, gathered if is_gather_out else None
 
 

@@ -109,6 +109,7 @@ def _exchange_and_multiply(
             with call.computing("rows of all", turn):
                 beside[:count] = received[:, rows].swapaxes(0, 1)
                 product.multiply(beside[:count].reshape(count, n_pes * k), target[rows])
+    operands.count(operator.name, (block, n, n_pes * k), operands.sources(), {"y": out})
     return out
 
 
@@ -201,4 +202,5 @@ def _multiply_and_exchange(
                 product.multiply(left[rows], part, tokens=some)
                 blocks[:, rows] = part.reshape(count, n_pes, columns).swapaxes(0, 1)
             call.commit(handles, turn)
+    operands.count(operator.name, (m, n, k), operands.sources(), {"y": out})
     return out

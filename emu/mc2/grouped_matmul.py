@@ -14,6 +14,7 @@ don't depend on the number of turns and are those of the unfused sequence.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +45,7 @@ from emu.mc2.expert_exchange import (
     counts_of,
 )
 from emu.mc2.hccl import Hccl
+from emu.tile.counting.state import wants_operators
 
 _EARLY_EXPERTS = 4
 """Most experts of a turn whose own rows are multiplied before the others' have arrived. Each weight is then
@@ -147,6 +149,8 @@ def alltoallv_gmm(
     )
     exchange = call.agree(members, owned, held)
     gmm_y, mm_y, rows = _run_alltoallv_gmm(members, experts, shared, exchange)
+    written = {"gmm_y": gmm_y, "mm_y": mm_y, "permute_out": rows if returns_rows else None}
+    _count(call.operator, experts, shared, held, written)
     return AlltoAllVGmmResult(gmm_y, mm_y, rows if returns_rows else None)
 
 
@@ -212,7 +216,47 @@ def gmm_alltoallv(
         comm_turn=check_turns(comm_turn, experts.number),
         back=True,
     )
-    return _run_gmm_alltoallv(members, experts, shared, call.agree(members, owned, held))
+    found = _run_gmm_alltoallv(members, experts, shared, call.agree(members, owned, held))
+    _count(call.operator, experts, shared, held, {"y": found.y, "mm_y": found.mm_y})
+    return found
+
+
+def _count(
+    name: str, experts: Experts, shared: Shared, held: Array, written: Mapping[str, object]
+) -> None:
+    """Count a call that is over, if operators are counted.
+
+    Args:
+        name: The operator's.
+        experts: Operands of the grouped product.
+        shared: Those of the shared expert's.
+        held: [ranks, experts], the rows of each rank for each expert of this one.
+        written: Results by name.
+    """
+    if not wants_operators():
+        return
+    from emu.mc2 import counted  # where somebody counts
+
+    rows = [n for n in held.reshape(-1, experts.number).sum(0).tolist() if n]
+    products = [((n, experts.columns, experts.depth), experts.x.dtype) for n in rows]
+    read: dict[str, object] = {
+        "gmm_x": experts.x,
+        "gmm_weight": experts.weight,
+        "gmm_x_scale": experts.x_scale,
+        "gmm_weight_scale": experts.weight_scale,
+    }
+    scaled = [(sum(rows) * experts.columns, experts.weight_scale, experts.x_scale)]
+    if shared.x is not None:
+        (m, k), n = shared.x.shape, shared.weight.shape[1]
+        products.append(((m, n, k), shared.x.dtype))
+        scales = {"mm_x_scale": shared.x_scale, "mm_weight_scale": shared.weight_scale}
+        read |= {"mm_x": shared.x, "mm_weight": shared.weight, **scales}
+        scaled.append((m * n, shared.weight_scale, shared.x_scale))
+    more = [
+        counted.multiplications(elements, (columns is not None) + (of_rows is not None))
+        for elements, columns, of_rows in scaled
+    ]
+    counted.note_operator(name, products, read, written, *more)
 
 
 def _run_alltoallv_gmm(

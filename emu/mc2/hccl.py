@@ -51,6 +51,7 @@ from emu.kernels.core.messages import shown
 from emu.mc2.arguments import Tensor
 from emu.mc2.prepare_request import MAX_COUNT, PrepareRequest, data_type, locate
 from emu.mc2.recorded import Move, moves_of, record_turns
+from emu.tile.counting.state import Counting
 
 Array = np.ndarray[Any, Any]
 
@@ -173,6 +174,7 @@ class Hccl:
         if kernel.position == PreparePosition.HOST:  # raise the server's errors here
             for record in KernelLaunch(area, self._group.name).records(self._group.n_pes, 0, 0):
                 self._moves += moves_of(record, self._group.n_pes)
+                self._count(record)
         server.leave_launch(area)
         self._kernel = kernel
         message = server.message()
@@ -389,6 +391,7 @@ class Hccl:
         server.prepared_turns += request.repeat
         self._tasks.append(_Task(slot, request.name, request.repeat, base, committed))
         self._moves += moves_of(message, self._group.n_pes)
+        self._count(message)
         return len(self._tasks) - 1
 
     # --- turns -----------------------------------------------------------------------------
@@ -464,6 +467,12 @@ class Hccl:
                     self._record(self._group.my_pe)
         finally:
             self._leave()
+
+    def _count(self, task: Array) -> None:
+        if Counting.moved is not None:
+            from emu.mc2.counted import note_task  # where somebody counts
+
+            note_task(self._group, task)
 
     def _record(self, rank: int) -> None:
         last = self._server.prepared_turns

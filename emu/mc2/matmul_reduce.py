@@ -123,6 +123,7 @@ def _reduce_scatter(operands: Operands, communication: Communication, y: Tensor 
                     some = None if scales is None else scales[:, rows]
                     product.multiply(source[:, rows], partial[:, rows], tokens=some)
             call.commit(handles, turn)
+    operands.count(operator.name, (m, n, k), operands.sources(), {"y": out})
     return out
 
 
@@ -208,6 +209,8 @@ def _all_reduce(
     out = check_output("y", y, work.shape, work.product.dtype)
     args = (operands.x1, operands.x2, operands.bias, x3, out)
     work.run(split, communication, out, None, args)
+    read = {**operands.all_sources(), "x3": x3}
+    operands.count("matmul_all_reduce", work.extents, read, {"y": out})
     return out
 
 
@@ -296,6 +299,9 @@ def _all_reduce_and_norm(
     norm = _Norm(more, factors.astype(FLOAT32), epsilon, local_memory("norm_out", normal))
     args = (operands.x1, operands.x2, operands.bias, residual, gamma, out, normal)
     work.run(split, communication, out, norm, args)
+    read = {**operands.all_sources(), "residual": residual, "gamma": gamma}
+    name, written = "matmul_all_reduce_add_rms_norm", {"y": out, "norm_out": normal}
+    operands.count(name, work.extents, read, written, dtype)
     return out, normal
 
 
@@ -372,6 +378,14 @@ class _ReducedOperands(Operands):
             )
         return left, right
 
+    def all_sources(self) -> dict[str, object]:
+        """Return all that is read, by the names that errors call it."""
+        more = {
+            "antiquant_scale": self.antiquant_scale,
+            "antiquant_offset": self.antiquant_offset,
+        }
+        return {**self.sources(), **more}
+
     def dense_sources(self, x3: Tensor | None = None) -> dict[str, object]:
         """Return the arrays that are read while results are written; column scales are copied before."""
         return {
@@ -399,6 +413,11 @@ class _Reduction:
         self.product = operands.product(right)
         self.tokens = operands.row_scales(self.product, self.shape[0])
         self.more: Array | None = None
+
+    @property
+    def extents(self) -> tuple[int, int, int]:
+        """m, n and k of the product."""
+        return *self.shape, self.left.shape[1]
 
     def split(self, communication: Communication) -> TileSplit:
         """Cut the rows into turns."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import numpy.typing as npt
 
 from emu.comm.errors import ArgumentError
@@ -17,6 +19,7 @@ from emu.mc2.arguments import (
     local_memory,
 )
 from emu.mc2.product import Product, row_scales
+from emu.tile.counting.state import wants_operators
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +86,36 @@ class Operands:
     def row_scales(self, product: Product, m: int) -> Array | None:
         """Return the checked scales of the m rows of x1, or None."""
         return row_scales(self.scale_names[0], self.x1_scale, product, m)
+
+    def count(
+        self,
+        name: str,
+        extents: tuple[int, int, int],
+        read: Mapping[str, object],
+        written: Mapping[str, object],
+        norm: np.dtype[np.generic] | None = None,
+    ) -> None:
+        """Count a call of the operator that is over, if operators are counted.
+
+        Args:
+            name: The operator's.
+            extents: m, n and k of this PE's product.
+            read: Arrays that were read, by name.
+            written: Results, by name.
+            norm: dtype of rows that were normalised, a residual added.
+        """
+        if not wants_operators():
+            return
+        from emu.mc2 import counted  # where somebody counts
+
+        (m, n, _), x1, x2 = extents, local_memory("x1", self.x1), local_memory("x2", self.x2)
+        more = [] if norm is None else [counted.normalised(norm, m * n)]
+        if x1.dtype == INT8:
+            scales = 1 if self.x1_scale is None else 2
+            more.append(counted.multiplications(m * n, scales))
+        elif x2.dtype == INT8:
+            more.append(counted.restored(x1.dtype, x2.size))
+        counted.note_operator(name, [(extents, x1.dtype)], read, written, *more)
 
     def sources(self) -> dict[str, object]:
         """Return the arrays that are read, by the names that errors call them."""

@@ -13,7 +13,7 @@ from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.operation import Attributes, Operation, Values
 from emu.pypto.reduction import axis_of
 from emu.pypto.shaping import TRANSPOSE, full, waits_for_parts
-from emu.pypto.submission import submit
+from emu.pypto.submission import in_parts, submit
 from emu.pypto.symbolic import as_int, as_ints, as_shape, check_rank
 from emu.pypto.tensor import MAX_AXES, Number, Tensor, check_tensor, new_tensor, view
 
@@ -137,9 +137,10 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     out = new_tensor((*head.shape[:axis], len(parts), *head.shape[axis:]), head.dtype)
     if waits_for_parts(parts):
         extents = [1 if i == axis else n for i, n in enumerate(out.shape)]
-        for at, t in enumerate(parts):
-            place = view(out, extents, [at if i == axis else 0 for i in range(out.ndim)])
-            submit(UNSQUEEZE, (t,), (place,))
+        with in_parts(STACK, parts, (out,), (axis,)):
+            for at, t in enumerate(parts):
+                place = view(out, extents, [at if i == axis else 0 for i in range(out.ndim)])
+                submit(UNSQUEEZE, (t,), (place,))
     else:
         submit(STACK, parts, (out,), (axis,))
     return out

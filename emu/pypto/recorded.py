@@ -41,7 +41,7 @@ def record_action(
         try:
             action()
         finally:
-            recorder.write(recorder.site(_OP, label, _place(*origin)), begun)
+            recorder.write(recorder.site(_OP, label, place_of(*origin)), begun)
         return
     before = recorder.hold_line()  # what the op does is at its line
     try:
@@ -65,7 +65,8 @@ def record_batch(
 
 
 @functools.lru_cache(4096)
-def _place(code: CodeType, instruction: int) -> tuple[str, int]:
+def place_of(code: CodeType, instruction: int) -> tuple[str, int]:
+    """Return file and line of an instruction."""
     line = code.co_firstlineno
     for start, end, number in code.co_lines():
         if start <= instruction < end and number is not None:

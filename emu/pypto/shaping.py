@@ -24,7 +24,7 @@ from emu.pypto.elementwise import fits, is_number
 from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.operation import Attributes, Operation, Values
 from emu.pypto.reduction import axis_of
-from emu.pypto.submission import submit
+from emu.pypto.submission import in_parts, submit
 from emu.pypto.symbolic import (
     Shape,
     as_int,
@@ -191,9 +191,10 @@ def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     out = new_tensor((*head.shape[:axis], total, *head.shape[axis + 1 :]), head.dtype)
     if waits_for_parts(parts):
         at = 0
-        for t in parts:
-            assemble(t, [at if i == axis else 0 for i in range(out.ndim)], out)
-            at += t.shape[axis]
+        with in_parts(CONCAT, tuple(parts), (out,), (axis,)):
+            for t in parts:
+                assemble(t, [at if i == axis else 0 for i in range(out.ndim)], out)
+                at += t.shape[axis]
     else:
         submit(CONCAT, tuple(parts), (out,), (axis,))
     return out

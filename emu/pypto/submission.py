@@ -5,7 +5,8 @@ An op is submitted with the rectangles that it reads and writes. What else they 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from math import prod
 
 import numpy as np
@@ -18,6 +19,7 @@ from emu.pypto.family import submit_divided
 from emu.pypto.node import Node
 from emu.pypto.operation import LocalOp, Operation, Rectangle
 from emu.pypto.recorded import record_action
+from emu.tile.counting.state import Counting, paused
 
 MOST_OPS = 256
 """Ops that are gathered before they run."""
@@ -109,6 +111,8 @@ def submit(
         attributes: What else the operation takes.
     """
     graph, op = CONTEXT.graph, (operation, inputs, outputs, attributes)
+    if Counting.operators:
+        _count(op)
     if graph.order is not None:
         graph.order.local([t for t in inputs if not isinstance(t, np.generic)], outputs)
     if graph.is_lazy and not graph.pending:
@@ -134,6 +138,31 @@ def submit(
             graph.flush()
         return
     _submit_with_dependencies(op)
+
+
+def _count(op: LocalOp) -> None:
+    from emu.pypto.counted import note  # where somebody counts; it is not needed else
+
+    note(op)
+
+
+@contextlib.contextmanager
+def in_parts(
+    operation: Operation,
+    inputs: tuple[Rectangle, ...],
+    outputs: tuple[Rectangle, ...],
+    attributes: tuple[Hashable, ...] = (),
+) -> Iterator[None]:
+    """Let what the block submits count as one op, whose parts it is.
+
+    Arguments as of :func:`submit`.
+    """
+    if not Counting.operators:
+        yield
+        return
+    _count((operation, inputs, outputs, attributes))
+    with paused():
+        yield
 
 
 def _is_large(inputs: tuple[Rectangle | np.generic, ...]) -> bool:

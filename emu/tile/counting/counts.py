@@ -82,8 +82,8 @@ class ProgramCounts:
 class Counts:
     """What launches of one kernel did; docs/counting.md defines each number.
 
-    Of an operator of torch: what calls at one line did. It has no programs, launches are its calls, and operations are the operators of
-    ATen that it is made of.
+    Of a call into torch, an operation of PyPTO or an operator of MC2: what calls at one line did. It has no programs, launches are its
+    calls, and operations are the operators that it is made of, of torch those of ATen.
 
     Attributes:
         name: Name of the kernel.
@@ -259,7 +259,7 @@ def _table_of(counts: Counts) -> str:
         f"{counts.name} ({PurePath(counts.file).name}:{counts.line})",
         f"  launches {counts.launches:,}, programs {counts.programs:,}, operations {counts.operations:,}"
         if counts.programs
-        else f"  calls {counts.launches:,}, operators of ATen {counts.operations:,}",
+        else f"  calls {counts.launches:,}, operators {counts.operations:,}",
         f"  flops {counts.flops:,}",
     ]
     for unit in FLOPS:

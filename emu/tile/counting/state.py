@@ -27,15 +27,18 @@ class Counting:
 
     Attributes:
         sink: Gets the counts of each launch that is counted; None: nobody wants them, and none is.
-        operators: Whether operators of torch are counted, too.
+        operators: Whether operators of torch, PyPTO and MC2 are counted, too.
         missed: Launches that could not be counted, by the reason.
         last: What was counted last on this thread, until somebody takes it.
         operator_switches: The same, of those that count operators of torch; called only where operators are wanted.
+        moved: Gets, of each transfer between PEs that no method of a World makes, from which PE to which one, and the bytes; None: nobody
+            wants that.
         switches: Functions that front ends have registered: called with whether launches are counted from now on; one may raise
             a ValueError when that begins.
     """
 
     sink: Sink | None = None
+    moved: Callable[[int, int, int], None] | None = None
     last: ClassVar[_Last] = _Last()
     missed: ClassVar[dict[str, int]] = {}
     switches: ClassVar[list[Callable[[bool], None]]] = []
@@ -44,7 +47,7 @@ class Counting:
 
 
 def begin(sink: Sink, operators: bool = False) -> None:
-    """Give the counts of launches, and perhaps of operators of torch, to a function from now on.
+    """Give the counts of launches, and perhaps of operators of libraries, to a function from now on.
 
     Raises:
         ValueError: A front end cannot count now.
@@ -63,7 +66,7 @@ def _count_operators(wanted: bool) -> None:
 
 @contextlib.contextmanager
 def counting(sink: Sink, operators: bool = False) -> Iterator[None]:
-    """Give the counts of launches inside the block, and perhaps of operators of torch, to a function.
+    """Give the counts of launches inside the block, and perhaps of operators of libraries, to a function.
 
     Raises:
         ValueError: A front end cannot count now.
@@ -94,6 +97,11 @@ def note_missed(reason: str) -> None:
     """Note that a launch was not counted."""
     if Counting.sink is not None:
         Counting.missed[reason] = Counting.missed.get(reason, 0) + 1
+
+
+def wants_operators() -> bool:
+    """Return whether operators of libraries are counted now."""
+    return Counting.operators and Counting.sink is not None
 
 
 def take_last() -> Counts | None:

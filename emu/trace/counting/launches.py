@@ -60,7 +60,8 @@ def collect(operators: bool = False) -> Iterator[list[Counts]]:
     """Count each launch of a Triton kernel in this block; the list has the counts of each, in order.
 
     Args:
-        operators: Whether calls into torch on emulated devices count, too: each has counts of its own, of no programs.
+        operators: Whether calls into torch on emulated devices, operations of PyPTO and operators of MC2 count, too: each has counts of
+            its own, of no programs.
 
     Raises:
         TypeError: ``operators`` is no bool.

@@ -14,22 +14,56 @@ from emu.trace.counting import traffic
 from emu.trace.counting.traffic import Traffic
 
 
+class _Sum:
+    """The counts of a kernel; of counts that come again and again it is noted how often."""
+
+    __slots__ = ("_last", "_times", "_total")
+
+    def __init__(self, first: Counts) -> None:
+        self._total: Counts | None = None
+        self._last = first
+        self._times = 1
+
+    def add(self, counts: Counts) -> None:
+        if counts is self._last:
+            self._times += 1
+            return
+        self._total = self.total
+        self._last, self._times = counts, 1
+
+    @property
+    def total(self) -> Counts:
+        last = _multiplied(self._last, self._times)
+        return last if self._total is None else self._total + last
+
+
+def _multiplied(counts: Counts, times: int) -> Counts:
+    """Return the sum of equal counts, in steps that double."""
+    if times == 1:
+        return counts
+    half = _multiplied(counts, times // 2)
+    return half + half + counts if times % 2 else half + half
+
+
 class Totals:
     """Sums of counts by kernel, in the order in which kernels were launched first."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str, int], Counts] = {}
+        self._found: dict[tuple[str, str, int], _Sum] = {}
 
     def __call__(self, counts: Counts) -> None:
         """Add the counts of a launch."""
         key = counts.name, counts.file, counts.line
         before = self._found.get(key)
-        self._found[key] = counts if before is None else before + counts
+        if before is None:
+            self._found[key] = _Sum(counts)
+        else:
+            before.add(counts)
 
     @property
     def kernels(self) -> list[Counts]:
         """The sums."""
-        return list(self._found.values())
+        return [each.total for each in self._found.values()]
 
 
 class Found(NamedTuple):
@@ -91,8 +125,8 @@ def describe(found: dict[int, Found]) -> str:
         parts.append(_by_pe(found))
     if moved:
         parts.append(traffic.describe(moved, max(*map(max, moved), max(found)) + 1))
-    others = "".join(f"; {n} {reason}" for reason, n in missed.items())
-    parts.append(f"Not counted: collectives{others}.")
+    if missed:
+        parts.append(f"Not counted: {'; '.join(f'{n} {reason}' for reason, n in missed.items())}.")
     return "\n\n".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""Bytes that a PE moves to and from each other one by puts, gets, signals and atomic operations."""
+"""Bytes that a PE moves to and from each other one by puts, gets, signals, atomic operations and collectives."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from emu.comm.world.array import SymmetricArray
 from emu.comm.world.world import World
+from emu.tile.counting.state import Counting
+from emu.trace.counting.collectives import Collective, pairs_of
 
 _STORES = ("put", "put_nbi")
 _FETCHES = ("get", "get_nbi")
@@ -16,6 +19,10 @@ _SIGNALLED = ("put_signal", "put_signal_nbi")
 _WORDS = ("signal_op", "fetch_add", "swap", "compare_swap", "fetch")
 _GROUP_TYPES = ("_group_type", "_spanning_type", "_here_type")
 """Attributes of a World that name the classes of its groups."""
+_COLLECTIVES = (
+    *("broadcast", "scatter", "gather", "all_gather", "all_to_all", "all_to_all_v", "permute"),
+    *("all_reduce", "reduce_scatter"),
+)
 _WORDS_NBI = ("fetch_add_nbi", "swap_nbi", "compare_swap_nbi", "fetch_nbi")
 
 
@@ -32,13 +39,18 @@ class Traffic:
 
     def watch(self, world: World) -> None:
         """Note what the program, and its kernels, do with a World from now on."""
+        Counting.moved = self.add
         # The World was made before anybody knew of this: its class is replaced by one that does the same and notes it. Calls of
         # kernels then go through its methods, too.
         world.__class__ = self._watched(type(world))
 
+    def add(self, source: int, target: int, nbytes: int) -> None:
+        """Note a transfer that no method of the World makes."""
+        self.bytes[source, target] += nbytes
+
     def _watched(self, kind: type[Any]) -> type[Any]:
         methods: dict[str, Any] = {}
-        for name in (*_STORES, *_FETCHES, *_SIGNALLED, *_WORDS, *_WORDS_NBI):
+        for name in (*_STORES, *_FETCHES, *_SIGNALLED, *_WORDS, *_WORDS_NBI, *_COLLECTIVES):
             methods[name] = self._noting(name, getattr(kind, name))
         for name in _GROUP_TYPES:
             if hasattr(kind, name):
@@ -60,6 +72,10 @@ class Traffic:
         return noting
 
     def _note(self, name: str, group: Any, given: dict[str, Any], result: Any) -> None:
+        if name in _COLLECTIVES:
+            for pe, nbytes in pairs_of(_called(name, group, given)):
+                self.bytes[group.members[group.my_pe], group.members[pe]] += nbytes
+            return
         me, other = group.members[group.my_pe], group.members[given["pe"]]
         if name in _STORES or name in _SIGNALLED:
             nbytes = int(np.size(given["src"])) * given["dst"].itemsize
@@ -72,6 +88,21 @@ class Traffic:
         else:
             word = given.get("signal", given.get("target"))
             self.bytes[me, other] += int(getattr(word, "itemsize", 0))
+
+
+def _called(name: str, group: Any, given: dict[str, Any]) -> Collective:
+    """Return a collective as this member has called it."""
+    array = given.get("array")
+    if isinstance(array, SymmetricArray):
+        array = array.local
+    elements, itemsize = (0, 1) if array is None else (np.size(array), array.itemsize)
+    me, detail = group.my_pe, []
+    if name == "permute":
+        detail = [target for source, target in given["pairs"] if source == me]
+    elif name == "all_to_all_v":
+        row = int(np.prod(array.shape[1:])) if array is not None else 0
+        detail = [int(n) * row for n in given["send_counts"]]
+    return Collective(name, me, group.n_pes, elements, itemsize, detail, given.get("root", 0))
 
 
 def _bound(method: Any, group: Any, args: Any, named: Any) -> dict[str, Any]:
