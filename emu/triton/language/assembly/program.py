@@ -266,7 +266,24 @@ class Program:
     def _mov(self, instruction: Instruction) -> None:
         held = type_of(self._type(instruction))
         assert held is not None
-        self._write(instruction, self._read(instruction, 1, held))
+        if instruction.suffixes[0] in ("v2", "v4"):
+            self._move_vector(instruction, held)
+        else:
+            self._write(instruction, self._read(instruction, 1, held))
+
+    def _move_vector(self, instruction: Instruction, held: dtype) -> None:
+        """Move each component of a vector, or one number into all."""
+        target, *sources = instruction.operands
+        count = int(instruction.suffixes[0][1])
+        if not isinstance(target, Vector) or len(target.items) != count or len(sources) != 1:
+            raise unsupported(instruction.text, "the destination")
+        source = sources[0]
+        items = source.items if isinstance(source, Vector) else (source,) * count
+        if len(items) != count:
+            raise unsupported(instruction.text, f"the source, which is no vector of {count},")
+        values = [self.registers.read(item, held, instruction.text) for item in items]
+        for item, value in zip(target.items, values, strict=True):
+            self.registers.write(item, value, instruction.text)
 
     def _cvt(self, instruction: Instruction) -> None:
         """Convert: the last two suffixes are the types of the result and of the operand."""

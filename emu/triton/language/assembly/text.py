@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 _COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _LABEL = re.compile(r"\s*([A-Za-z_$%][\w$]*)\s*:(?!:)")
 _GUARD = re.compile(r"@\s*(!?)\s*([\w$%.]+)\s+")
-_REGISTERS = re.compile(r"\.reg\s+(?:\.v[24]\s+)?\.(\w+)\s+(.*)", re.DOTALL)
+_REGISTERS = re.compile(r"\.reg\s+(?:\.v([24])\s+)?\.(\w+)\s+(.*)", re.DOTALL)
+_COMPONENTS = re.compile(r"(.+)\.([xyzwrgba])$")
 _INTEGER = re.compile(r"-?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9]\d*)U?$")
 _BITS_OF_FLOAT = re.compile(r"0([fFdD])([0-9a-fA-F]+)$")
 _DECIMAL = re.compile(r"-?\d+\.\d*(?:[eE][-+]?\d+)?$|-?\d+[eE][-+]?\d+$")
@@ -65,7 +66,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Declaration:
-    """Names of new registers and their type."""
+    """Names of new registers and their type; a vector's are those of its components, ``%v.x`` and so on."""
 
     type: str
     names: tuple[str, ...]
@@ -167,18 +168,37 @@ def unsupported(line: str, what: str) -> NotImplementedError:
     )
 
 
-def _declaration(found: re.Match[str]) -> Declaration:
+def _declaration(found: re.Match[str], vectors: dict[str, Vector]) -> Declaration:
+    """Return what a statement declares, and note its vectors."""
     names: list[str] = []
-    for part in found[2].split(","):
+    for part in found[3].split(","):
         name = part.strip()
         if counted := re.fullmatch(r"([\w$%]+)<(\d+)>", name):
             names += [f"{counted[1]}{i}" for i in range(int(counted[2]))]
         else:
             names.append(name)
-    return Declaration(found[1], tuple(names))
+    if not found[1]:
+        return Declaration(found[2], tuple(names))
+    parts = [[f"{name}.{part}" for part in "xyzw"[: int(found[1])]] for name in names]
+    vectors |= {n: Vector(tuple(map(Register, p))) for n, p in zip(names, parts, strict=True)}
+    return Declaration(found[2], tuple(component for p in parts for component in p))
 
 
-def _instruction(text: str) -> Instruction:
+def _of_vectors(operand: Operand, vectors: dict[str, Vector]) -> Operand:
+    """Return an operand with the components for each vector's name, and ``x`` to ``w`` for their other names."""
+    if isinstance(operand, Vector):
+        return Vector(tuple(_of_vectors(item, vectors) for item in operand.items))
+    if not isinstance(operand, Register):
+        return operand
+    if operand.name in vectors:
+        return vectors[operand.name]
+    named = _COMPONENTS.match(operand.name)
+    if named and named[1] in vectors and named[2] in "rgba":
+        return Register(f"{named[1]}.{'xyzw'['rgba'.index(named[2])]}", operand.negated)
+    return operand
+
+
+def _instruction(text: str, vectors: dict[str, Vector]) -> Instruction:
     line = " ".join(text.split())
     guard, rest = None, line
     if found := _GUARD.match(rest):
@@ -186,7 +206,7 @@ def _instruction(text: str) -> Instruction:
         rest = rest[found.end() :]
     name, _, operands = rest.partition(" ")
     parts = name.replace("::", "__").split(".")
-    read = tuple(read_operand(t, line) for t in _split_operands(operands))
+    read = tuple(_of_vectors(read_operand(t, line), vectors) for t in _split_operands(operands))
     return Instruction(line, parts[0], tuple(parts[1:]), read, guard)
 
 
@@ -198,6 +218,7 @@ def parse(text: str) -> list[Statement]:
     """
     rest = _COMMENTS.sub(" ", text).replace("$$", "$").strip()
     statements: list[Statement] = []
+    vectors: dict[str, Vector] = {}
     while rest:
         if found := _LABEL.match(rest):
             statements.append(Label(found[1]))
@@ -214,7 +235,7 @@ def parse(text: str) -> list[Statement]:
             rest = "}" + tail + ";" + rest
         line, rest = line.strip(), rest.lstrip()
         if declared := _REGISTERS.match(line):
-            statements.append(_declaration(declared))
+            statements.append(_declaration(declared, vectors))
         elif line:
-            statements.append(_instruction(line))
+            statements.append(_instruction(line, vectors))
     return statements

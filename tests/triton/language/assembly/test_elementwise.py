@@ -63,6 +63,34 @@ def test_several_results_of_other_widths() -> None:
     np.testing.assert_array_equal(largest, np.maximum(BYTES.astype(np.float32), SINGLES))
 
 
+def test_vectors_of_registers() -> None:
+    text = """
+    {
+        .reg .v4 .b32 %v, %w;
+        mov.v4.b32 %v, 5;
+        mov.b64 {%v.x, %v.y}, $2;
+        add.u32 %v.x, %v.x, %v.z;
+        mov.v4.b32 %w, %v;
+        mov.b64 $0, {%w.x, %w.g};
+        mov.b64 $1, {%w.z, %w.w};
+    }
+    """
+    wide = RNG.integers(0, 2**64, 64, dtype=np.uint64)
+    got, rest = run(text, "=l,=l,l", [wide], (tl.uint64, tl.uint64))
+    low = (wide & np.uint64(0xFFFFFFFF)) + np.uint64(5) & np.uint64(0xFFFFFFFF)
+    np.testing.assert_array_equal(got, wide >> np.uint64(32) << np.uint64(32) | low)
+    np.testing.assert_array_equal(rest, np.full(64, (5 << 32) + 5, np.uint64))
+
+
+@pytest.mark.parametrize(
+    "move", ["mov.v4.b32 %v, {$1, $1}", "mov.v2.b32 %v, 0", "mov.v4.b32 $0, 0"]
+)
+def test_vectors_that_do_not_fit_are_refused(move: str) -> None:
+    text = f".reg .v4 .b32 %v; {move}; mov.b32 $0, %v.x;"
+    with pytest.raises(NotImplementedError, match=r"(source|destination).*instruction 'mov.v"):
+        run(text, "=r,r", [WORDS], tl.uint32)
+
+
 def test_operands_are_broadcast_and_inputs_may_be_tied() -> None:
     got = run("add.u32 $0, $0, $2;", "=r,0,r", [WORDS, 7], tl.uint32)
     np.testing.assert_array_equal(got, WORDS + np.uint32(7))

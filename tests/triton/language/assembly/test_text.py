@@ -27,6 +27,21 @@ def test_white_space_and_comments_do_not_count() -> None:
     assert found.operands == (Register("$0"), Register("$1"), Register("$2"))
 
 
+def test_a_vector_is_its_components() -> None:
+    text = (
+        ".reg .v2 .b32 %a, b; mov.v2.b32 %a, b; add.s32 %a.x, b.g, b.y; ld.global.v2.u32 b, [%a];"
+    )
+    declared, moved, added, loaded = parse(text)
+    assert declared == Declaration("b32", ("%a.x", "%a.y", "b.x", "b.y"))
+    first, second = (Vector((Register(f"{name}.x"), Register(f"{name}.y"))) for name in ("%a", "b"))
+    assert isinstance(moved, Instruction)
+    assert moved.operands == (first, second)
+    assert isinstance(added, Instruction)
+    assert added.operands == (Register("%a.x"), Register("b.y"), Register("b.y"))
+    assert isinstance(loaded, Instruction)
+    assert loaded.operands[0] == second
+
+
 def test_statements_of_every_kind() -> None:
     text = (
         "{ .reg .pred %p<2>; .reg .b32 a, b; again: @!%p1 bra again; setp.eq.s32 a|b, !%p0, -4; }"
