@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,8 @@ def prepare(hccl, group, draw, room, seed):
     reduces = command in ("AllReduce", "ReduceScatter")
     kinds = _REDUCED if reduces else _DTYPES
     dtype = kinds[int(draw.integers(len(kinds)))]
-    count, repeat = int(draw.integers(0, 400)), int(draw.integers(1, 5))
+    scale = (1, 1, 10)[int(draw.integers(3))]  # some rows are messages of their own between hosts
+    count, repeat = scale * int(draw.integers(0, 400)), int(draw.integers(1, 5))
     op = (0, 2, 3)[int(draw.integers(3))]
     gap = int(draw.integers(3))
     in_heap = draw.integers(2, size=(group.n_pes, 2))[group.my_pe].tolist()
@@ -58,7 +60,7 @@ def prepare(hccl, group, draw, room, seed):
         "ReduceScatter": (spread, max(1, count * repeat)),
         "AlltoAll": (spread, spread),
     }
-    counts = draw.integers(0, 60, size=(n, n))
+    counts = scale * draw.integers(0, 60, size=(n, n))
     if command == "AlltoAllV":
         sent, received = counts[me].tolist(), counts[:, me].tolist()
         rows = [np.concatenate([[0], np.cumsum(c)]) * repeat for c in (sent, received)]
@@ -85,7 +87,7 @@ def prepare(hccl, group, draw, room, seed):
 def hccl_programs(world, first, end, group=None):
     """Random kernels: some tasks, whose turns are released at once or one by one while others are on their way."""
     group = group if group is not None else world
-    heap = group.alloc(1 << 20, np.uint8, name="tasks", key="tasks")
+    heap = group.alloc(16 << 20, np.uint8, name="tasks", key="tasks")
     found = []
     for seed in range(first, end):
         draw = np.random.default_rng([seed, 51])
@@ -110,6 +112,25 @@ def hccl_programs(world, first, end, group=None):
 def tasks(first, end):
     """Random kernels on all PEs."""
     return hccl_programs(emu.world(), first, end)
+
+
+def tasks_of_groups(first, end):
+    """Random kernels in groups whose members are in other orders than their hosts, one by one and two at a time."""
+    world = emu.world()
+    n, me = world.n_pes, world.my_pe
+    orders = {"back": [*range(n)][::-1], "mixed": [*range(0, n, 2), *range(1, n, 2)]}
+    found = []
+    for name, members in orders.items():
+        found += hccl_programs(world, first, end, world.group(name, members))
+    half = n // 2
+    pair = world.group(f"pair {me % half}", [me % half, me % half + half])
+    again = world.group("again", orders["mixed"])
+    other = []
+    thread = threading.Thread(target=lambda: other.extend(hccl_programs(world, first, end, pair)))
+    thread.start()
+    found += hccl_programs(world, first + 500, end + 500, again)
+    thread.join()
+    return found + other
 
 
 def turns_of_all_ranks():

@@ -30,6 +30,7 @@ Found = dict[str, tuple[list[Any], list[str]]]
 
 TASKS = [
     "tasks:[0, 40]",
+    "tasks_of_groups:[0, 10]",
     "turns_of_all_ranks",
     "stored_before_a_turn",
     "stored_before_a_turn_here",
