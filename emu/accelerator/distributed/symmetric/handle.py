@@ -17,6 +17,14 @@ from emu.accelerator.annotations import Storage, Tensor
 from emu.accelerator.device_tags import assign_device, device_count
 from emu.accelerator.distributed import works
 from emu.accelerator.distributed.symmetric import stream_writes
+from emu.accelerator.distributed.symmetric.checks import (
+    a_device,
+    a_tensor,
+    check,
+    extents,
+    text_or_none,
+    torch_dtype,
+)
 from emu.accelerator.distributed.symmetric.errors import SymmetricArgumentError
 from emu.accelerator.distributed.symmetric.memory import (
     BLOCK,
@@ -170,7 +178,9 @@ class SymmetricMemory(metaclass=_Settings):
         Raises:
             SymmetricArgumentError: There is no such member, or the allocation is smaller.
         """
-        return self._tensor(rank, sizes, dtype, storage_offset * dtype.itemsize, "get_buffer")
+        size = torch_dtype("dtype", dtype).itemsize
+        start = check.integer("storage_offset", storage_offset) * size
+        return self._tensor("rank", rank, sizes, dtype, start)
 
     def get_remote_tensor(self, peer: int, sizes: Sequence[int], dtype: torch.dtype) -> Tensor:
         """Return the tensor of a member that lies where this handle's lies here.
@@ -178,18 +188,18 @@ class SymmetricMemory(metaclass=_Settings):
         Raises:
             SymmetricArgumentError: There is no such member, or the allocation is smaller.
         """
-        return self._tensor(peer, sizes, dtype, self.offset, "get_remote_tensor")
+        return self._tensor("peer", peer, sizes, torch_dtype("dtype", dtype), self.offset)
 
     def _tensor(
-        self, rank: int, sizes: Sequence[int], dtype: torch.dtype, start: int, name: str
+        self, name: str, rank: int, sizes: Sequence[int], dtype: torch.dtype, start: int
     ) -> Tensor:
         meeting = self.meeting
-        self._check_rank(rank)
-        wanted = start + bytes_of(sizes, dtype)
+        rank, shape = self._check_rank(name, rank), extents("sizes", sizes)
+        wanted = start + bytes_of(shape, dtype)
         if start < 0 or wanted > self.buffer_size:
             raise SymmetricArgumentError(
-                f"SymmetricMemory::{name}: the requested size ({wanted} bytes, from byte {start}) exceeds the "
-                f"allocated size ({self.buffer_size} bytes)"
+                f"SymmetricMemory::{'get_buffer' if name == 'rank' else 'get_remote_tensor'}: the requested size ({wanted} "
+                f"bytes, from byte {start}) exceeds the allocated size ({self.buffer_size} bytes)"
             )
         group, block = meeting.group, self.block
         offset = meeting.offsets[rank] + start
@@ -198,7 +208,7 @@ class SymmetricMemory(metaclass=_Settings):
         )
         if rank == self.rank:
             setattr(storage, BLOCK, block)
-        return tensor_in(storage, sizes, None, dtype)
+        return tensor_in(storage, shape, None, dtype)
 
     def get_signal_pad(
         self,
@@ -218,10 +228,11 @@ class SymmetricMemory(metaclass=_Settings):
         Raises:
             SymmetricArgumentError: There is no such member, or the pad is smaller.
         """
-        self._check_rank(rank)
-        kind = torch.uint32 if dtype is None else dtype
-        start, size = storage_offset * kind.itemsize, self.block.pad_bytes
-        shape = tuple(sizes) or (max(size - start, 0) // kind.itemsize,)
+        rank = self._check_rank("rank", rank)
+        kind = torch.uint32 if dtype is None else torch_dtype("dtype", dtype)
+        start = check.integer("storage_offset", storage_offset) * kind.itemsize
+        size = self.block.pad_bytes
+        shape = extents("sizes", sizes) or (max(size - start, 0) // kind.itemsize,)
         wanted = start + bytes_of(shape, kind)
         if start < 0 or wanted > size:
             raise SymmetricArgumentError(
@@ -234,9 +245,8 @@ class SymmetricMemory(metaclass=_Settings):
         )
         return tensor_in(storage, shape, None, kind)
 
-    def _check_rank(self, rank: int) -> None:
-        if not 0 <= rank < self.world_size:
-            raise SymmetricArgumentError(f"rank must be in [0, {self.world_size}), but got {rank}")
+    def _check_rank(self, name: str, rank: object) -> int:
+        return check.index(name, rank, self.world_size)
 
     # --- signals ---------------------------------------------------------------------------
 
@@ -298,9 +308,15 @@ class SymmetricMemory(metaclass=_Settings):
             SymmetricMemoryError: The heap has no room.
         """
         place = check_device(device)
+        shape, steps = extents("size", size), extents("stride", stride)
+        if len(shape) != len(steps):
+            raise SymmetricArgumentError(
+                f"size and stride must have the same length, but got {shape} and {steps}"
+            )
+        group_name = text_or_none("group_name", group_name)
+        alloc_id = None if alloc_id is None else check.integer("alloc_id", alloc_id)
+        nbytes = _bytes_of(shape, steps, torch_dtype("dtype", dtype))
         _Backend.is_fixed = True
-        extent = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-        nbytes = max(bytes_of(size, dtype), extent * dtype.itemsize if all(size) else 0)
         if alloc_id is None:
             block = allocate(nbytes, place, _Settings.pad_bytes, group_name)
         else:
@@ -311,7 +327,7 @@ class SymmetricMemory(metaclass=_Settings):
         setattr(storage, BLOCK, block)
         if alloc_id is not None:
             _Persistent.in_use[alloc_id, nbytes, place, group_name] = storage
-        return tensor_in(storage, size, stride, dtype)
+        return tensor_in(storage, shape, steps, dtype)
 
     @staticmethod
     def rendezvous(tensor: Tensor, group_name: str | None = None) -> SymmetricMemory | None:
@@ -328,10 +344,10 @@ class SymmetricMemory(metaclass=_Settings):
             SymmetricArgumentError: No group was named, or the members' allocations differ in size or are on one
                 device.
         """
-        block = block_of(tensor)
+        block = block_of(a_tensor("tensor", tensor))
         if block is None:
             return None
-        name = block.group_name if group_name is None else str(group_name)
+        name = block.group_name if group_name is None else check.text("group_name", group_name)
         if name is None:
             raise SymmetricArgumentError(
                 "group_name must be given to empty_strided_p2p or to rendezvous, but got None in both"
@@ -363,7 +379,7 @@ class SymmetricMemory(metaclass=_Settings):
         Raises:
             RuntimeError: There is no such backend, or memory of another one was allocated.
         """
-        if name not in BACKENDS:
+        if check.text("name", name) not in BACKENDS:
             raise RuntimeError(f"SymmetricMemory does not find allocation backend {name}")
         if _Backend.is_fixed and name != _Backend.name:
             raise RuntimeError(
@@ -375,7 +391,7 @@ class SymmetricMemory(metaclass=_Settings):
     @staticmethod
     def get_backend(device: torch.device) -> str | None:
         """Return the backend for a device; None: there is no symmetric memory on it."""
-        return _Backend.name if torch.device(device).type == "cuda" else None
+        return _Backend.name if a_device("device", device).type == "cuda" else None
 
     @staticmethod
     def get_mempool_allocator(device: torch.device) -> SymmetricAllocator:
@@ -385,6 +401,21 @@ class SymmetricMemory(metaclass=_Settings):
 
     memset32 = staticmethod(stream_writes.memset32)
     stream_write_value32 = staticmethod(stream_writes.stream_write_value32)
+
+
+def _bytes_of(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> int:
+    """Return the bytes from the first element of a tensor to behind its last, at least those of its elements.
+
+    Raises:
+        SymmetricArgumentError: More than an address can tell apart.
+    """
+    extent = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    nbytes = max(bytes_of(size, dtype), extent * dtype.itemsize if all(size) else 0)
+    if nbytes >= 1 << 62:
+        raise SymmetricArgumentError(
+            f"size and stride must be of less than {1 << 62} bytes, but got {size} and {stride} of {dtype}"
+        )
+    return nbytes
 
 
 class _Persistent:

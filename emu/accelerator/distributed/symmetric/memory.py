@@ -20,9 +20,10 @@ import torch
 from torch.distributed import distributed_c10d
 
 from emu.accelerator.annotations import Storage, Tensor
-from emu.accelerator.device_tags import resolve, tag_storage
+from emu.accelerator.device_tags import tag_storage
 from emu.accelerator.distributed import spawned
 from emu.accelerator.distributed.process_group import WorldProcessGroup
+from emu.accelerator.distributed.symmetric.checks import a_device
 from emu.accelerator.distributed.symmetric.errors import SymmetricArgumentError
 from emu.comm.errors import CommError
 from emu.comm.process.alone import world_of_one
@@ -262,7 +263,7 @@ def check_device(device: torch.device) -> torch.device:
     Raises:
         RuntimeError: Symmetric memory is not there for its type; in torch's words.
     """
-    found = resolve(device)
+    found = a_device("device", device)
     if found.type != "cuda":
         raise RuntimeError(f"SymmetricMemory does not support device type {found.type}")
     return found

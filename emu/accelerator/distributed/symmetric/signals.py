@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from emu.accelerator.distributed import works
+from emu.accelerator.distributed.symmetric.checks import check
 from emu.accelerator.distributed.symmetric.errors import SignalTimeoutError, SymmetricArgumentError
 from emu.comm.memory.stop import check_stopped
 from emu.comm.ops import Cmp
@@ -21,6 +22,7 @@ if TYPE_CHECKING:  # they load Numba
     from emu.comm.world.group import Group
 
 _POLL_S = 0.0002
+_LONGEST_MS = 1 << 62
 
 
 class Signals:
@@ -79,15 +81,13 @@ class Signals:
     def _check(self, channel: int, timeout_ms: int, rank: int = 0, name: str = "rank") -> None:
         n_pes = self.group.n_pes
         channels = self.pad.size // n_pes
-        if not 0 <= channel < channels:
+        if not 0 <= check.integer("channel", channel) < channels:
             raise SymmetricArgumentError(
                 f"channel must be in [0, {channels}), but got {channel}: the maximum supported channel of {n_pes} ranks "
                 f"with a signal pad of {self.pad.nbytes} bytes is {channels - 1}"
             )
-        if not 0 <= rank < n_pes:
-            raise SymmetricArgumentError(f"{name} must be in [0, {n_pes}), but got {rank}")
-        if timeout_ms < 0:
-            raise SymmetricArgumentError(f"timeout_ms must not be negative, but got {timeout_ms}")
+        check.index(name, rank, n_pes)
+        check.integer("timeout_ms", timeout_ms, low=0, high=_LONGEST_MS)
 
     def _put(self, pe: int, channel: int, until: float, what: str, timeout_ms: int) -> None:
         group, pad = self.group, self.pad

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 
 from emu.accelerator.annotations import Tensor
+from emu.accelerator.distributed.symmetric.checks import a_tensor, check
 from emu.accelerator.distributed.symmetric.errors import SymmetricArgumentError
 
 _LARGEST = (1 << 32) - 1
@@ -78,7 +79,9 @@ def _check(name: str, input: Tensor, offset: int, val: int, count: int) -> None:
     Raises:
         SymmetricArgumentError: One breaks a rule.
     """
-    op, size = f"symm_mem::{name}", input.numel()
+    op, size = f"symm_mem::{name}", a_tensor("input", input).numel()
+    for what, value in (("offset", offset), ("val", val), ("count", count)):
+        check.integer(what, value)
     if input.dim() != 1 or not input.is_contiguous() or input.dtype != torch.uint32:
         raise SymmetricArgumentError(
             f"{op}: input must be a flat, contiguous uint32 tensor, but got {input.dtype} of shape "
