@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 
 from emu.comm.errors import ArgumentError
+from emu.kernels.core.messages import shown
 
 MAX_LATENCY_S = 3600.0
 
@@ -79,7 +80,7 @@ class Link:
             ArgumentError: The text cannot be read, or a value is out of bounds.
         """
         if not isinstance(text, str):
-            raise ArgumentError(f"text must be a string, as in '25GB/s,2us', but got {text!r}")
+            raise ArgumentError(f"text must be a string, as in '25GB/s,2us', but got {shown(text)}")
         rate, comma, delay = text.partition(",")
         if rate.strip() == "inf":
             bandwidth = math.inf
@@ -98,10 +99,10 @@ def _quantity(name: str, text: str, units: dict[str, float], example: str) -> tu
     match = _NUMBER.fullmatch(text)
     if match is None:
         raise ArgumentError(
-            f"{name} must be a number with a unit, as in {example}, but got {text.strip()!r}"
+            f"{name} must be a number with a unit, as in {example}, but got {shown(text.strip())}"
         )
     unit = units.get(match[2])
     if unit is None:
         known = ", ".join(u for u in units if not (u.endswith("b/s") or u == "µs"))
-        raise ArgumentError(f"{name} must be in one of {known}, but got {text.strip()!r}")
+        raise ArgumentError(f"{name} must be in one of {known}, but got {shown(text.strip())}")
     return float(match[1]), unit

@@ -129,7 +129,11 @@ def prepare(
             )
     segment, chosen = make_segment(n_pes, chosen, can_have_faults=kind.can_be_scheduled)
     world = kind(segment, chosen.timeout, chosen.prefix_output, Input(stdin))
-    world.recorded.begin(segment, chosen.traces)
+    try:
+        world.recorded.begin(segment, chosen.traces)
+    except BaseException:  # a trace that cannot be written: nothing was started
+        world.close()
+        raise
     return world, call, chosen
 
 

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emu.commands import option_types
+from emu.commands.parsing import Parser
 from emu.commands.predict_arguments import add_calibrate, add_predict
 from emu.commands.run_arguments import add_run
 from emu.commands.sdy.cost_arguments import add_cost
 from emu.commands.trace.arguments import add_trace
+from emu.kernels.core.messages import shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = Parser(
         prog="emu",
         description="Run programs written for many accelerators on this machine.",
         epilog=_EXAMPLES,
@@ -336,6 +338,10 @@ def _run_again(replay: str) -> int:
         words = recorded_words(replay)
     except ArgumentError as error:
         _complain(error)
+        return USAGE
+    again = _parser().parse_args(["run", *words])
+    if not again.script and not again.module:
+        _complain(f"replay must be a file whose command names a script, but got {shown(replay)}")
         return USAGE
     return main(["run", *words])
 

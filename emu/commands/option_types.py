@@ -5,22 +5,47 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from emu.kernels.core.messages import shown
+
 if TYPE_CHECKING:
     from emu.comm.link_model import Link
 
 
 def count(text: str) -> int:
     """Return a whole number of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, but got {text!r}")
-    return int(text)
+    if (number := _whole(text)) < 1:
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number of at least 1, but got {shown(text)}"
+        )
+    return number
+
+
+def _whole(text: str) -> int:
+    """Return a whole number in decimal digits; -1: it is none, or has more digits than any that makes sense."""
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else -1
+
+
+_MOST_DIGITS = 40
+
+
+def pes(text: str) -> int:
+    """Return a number of PEs."""
+    from emu.comm.process.launch_arguments import MAX_PES
+
+    if not 1 <= (number := _whole(text)) <= MAX_PES:
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number in [1, {MAX_PES}], but got {shown(text)}"
+        )
+    return number
 
 
 def seed(text: str) -> int:
     """Return a whole number of at least 0."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, but got {text!r}")
-    return int(text)
+    if (number := _whole(text)) < 0:
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number of at least 0, but got {shown(text)}"
+        )
+    return number
 
 
 ALL_ORDERS = "all"
@@ -30,11 +55,11 @@ def orders(text: str) -> int | str:
     """Return a number of orders, or ``"all"``."""
     if text == ALL_ORDERS:
         return text
-    if not text.isdecimal() or not 1 <= int(text) <= 1 << 20:
+    if not 1 <= (number := _whole(text)) <= 1 << 20:
         raise argparse.ArgumentTypeError(
-            f"must be a whole number in [1, {1 << 20}] or all, but got {text!r}"
+            f"must be a whole number in [1, {1 << 20}] or all, but got {shown(text)}"
         )
-    return int(text)
+    return number
 
 
 def check(text: str) -> str:
@@ -53,7 +78,7 @@ def trace(text: str) -> str:
     from emu.comm.process.launch_options import TRACES
 
     if not text.endswith(TRACES):
-        raise argparse.ArgumentTypeError(f"must end in {', '.join(TRACES)}, but got {text!r}")
+        raise argparse.ArgumentTypeError(f"must end in {', '.join(TRACES)}, but got {shown(text)}")
     return text
 
 
@@ -72,7 +97,7 @@ def fault(text: str) -> str:
 def autotune(text: str) -> str:
     """Return which configurations autotuned kernels take, as ``EMU_AUTOTUNE`` says it."""
     if text not in ("full", "cached", "first"):
-        raise argparse.ArgumentTypeError(f"must be full, cached or first, but got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be full, cached or first, but got {shown(text)}")
     return text
 
 
@@ -91,11 +116,11 @@ def stdin(text: str) -> int | str:
     """Return which PE gets standard input: its number, ``"all"`` or ``"none"``."""
     if text in ("all", "none"):
         return text
-    if not text.isdecimal():
+    if (number := _whole(text)) < 0:
         raise argparse.ArgumentTypeError(
-            f"must be the number of a PE, 'all' or 'none', but got {text!r}"
+            f"must be the number of a PE, 'all' or 'none', but got {shown(text)}"
         )
-    return int(text)
+    return number
 
 
 def offset(text: str) -> int:
@@ -105,7 +130,7 @@ def offset(text: str) -> int:
     except ValueError:
         value = -1
     if value < 0:
-        raise argparse.ArgumentTypeError(f"must be a number of bytes, but got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a number of bytes, but got {shown(text)}")
     return value
 
 
@@ -116,7 +141,9 @@ def seconds(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0.0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be a positive number of seconds, but got {text!r}")
+        raise argparse.ArgumentTypeError(
+            f"must be a positive number of seconds, but got {shown(text)}"
+        )
     return value
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from emu.commands import stand_ins
 from emu.commands.freed_memory import keep_freed_memory
 from emu.kernels.core import environment
+from emu.kernels.core.messages import shown
 
 if TYPE_CHECKING:
     from emu.comm.check_options import Checks
@@ -101,12 +102,23 @@ def run_script(script: str | Path, arguments: Sequence[str], options: RunOptions
         FileNotFoundError: There is no such file.
         ExceptionGroup: At least one PE failed; see ``emu.launch``.
     """
-    path = Path(script).resolve()
-    if not path.is_file():
-        raise FileNotFoundError(f"script must be a file, but got {str(script)!r}")
+    try:
+        path = Path(script).resolve()
+        text = path.read_bytes() if path.is_file() else None
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+    ) as error:  # a name that no file can have, or a closed one
+        reason = getattr(error, "strerror", None) or error
+        raise FileNotFoundError(
+            f"script must be a file that can be read, but got {shown(str(script))}: {reason}"
+        ) from None
+    if text is None:
+        raise FileNotFoundError(f"script must be a file, but got {shown(str(script))}")
     beside = [path.with_name("torch.py"), path.with_name("torch")]
     program = Program(str(path), str(path.parent), tuple(arguments), is_module=False)
-    _run(program, options, _imports_torch(path.read_bytes(), beside))
+    _run(program, options, _imports_torch(text, beside))
 
 
 def run_text(text: str, arguments: Sequence[str], options: RunOptions) -> None:
@@ -304,7 +316,8 @@ def _check_count(options: RunOptions, checks: Checks) -> None:
     if options.count is not None and (checks.of_kernels or options.interpret):
         other = "interpret" if options.interpret else f"check={checks.of_kernels!r}"
         raise ArgumentError(
-            f"count must be given without other ways to run kernels, but got {other}"
+            "count must be given without other ways to run kernels, and so must predict, which counts; "
+            f"but got {other}"
         )
 
 
@@ -353,7 +366,7 @@ def _interpreting(options: RunOptions) -> dict[str, str]:
     if options.program is not None:
         if not options.interpret:
             raise ArgumentError(
-                f"program must only be given with interpret, but got {options.program!r} without it"
+                f"program must only be given with interpret, but got {shown(options.program)} without it"
             )
         try:
             environment.program_number(options.program)
@@ -371,7 +384,9 @@ def _find_module(name: str, folders: list[str]) -> Path | None:
     """
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):
-        raise ModuleNotFoundError(f"No module named {name!r}: it must be a dotted name, not a path")
+        raise ModuleNotFoundError(
+            f"No module named {shown(name)}: it must be a dotted name, not a path"
+        )
     if parts[0] in sys.builtin_module_names:
         return None
     found = None

@@ -35,7 +35,7 @@ def add_run(
     run.add_argument(
         "-n",
         dest="n_pes",
-        type=option_types.count,
+        type=option_types.pes,
         metavar="N",
         help=f"number of PEs (default: the number of cores, here {cores()}; 1 for a script that "
         "imports nothing with a World)",

@@ -36,9 +36,12 @@ def run_command(options: argparse.Namespace, note: Callable[[str], None]) -> Non
     """
     from emu.commands.run_counts import printed
     from emu.commands.run_hosts import check_hosts, start_on_hosts
+    from emu.commands.run_outputs import check_outputs
 
     options = _without_torchrun(options)
     check_hosts(options)
+    if options.pes_per_node is None:  # else only the first host writes
+        check_outputs(options)
     if options.hosts is not None:
         start_on_hosts(options)
     spans = options.pes_per_node is not None

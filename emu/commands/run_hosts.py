@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from emu.kernels.core.messages import shown
+
 if TYPE_CHECKING:  # they load Numba
     from emu.comm.hosts.places import Places
     from emu.comm.world.world import World
@@ -29,7 +31,7 @@ def check_hosts(options: argparse.Namespace) -> None:
     if options.pes_per_node is None:
         if options.hosts is not None:
             raise ArgumentError(
-                f"--hosts must be given with --pes-per-node, but got --hosts {options.hosts} alone"
+                f"--hosts must be given with --pes-per-node, but got --hosts {shown(options.hosts)} alone"
             )
         started = started_processes()
         if started > 1:
@@ -110,7 +112,7 @@ def start_on_hosts(options: argparse.Namespace) -> None:
     hosts = [host for host in options.hosts.split(",") if host]
     if len(hosts) < 2:
         raise ArgumentError(
-            f"--hosts must name at least 2 hosts with commas between them, but got {options.hosts!r}"
+            f"--hosts must name at least 2 hosts with commas between them, but got {shown(options.hosts)}"
         )
     mpiexec = find_mpiexec()
     if mpiexec is None:

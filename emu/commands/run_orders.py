@@ -59,6 +59,11 @@ def launcher(options: argparse.Namespace, words: Sequence[str]) -> Callable[...,
             "trace must not be given with --explore, which runs the program many times: give it with "
             "--replay FILE, to see the order that failed"
         )
+    for name in ("count", "predict"):
+        if getattr(options, name):
+            raise ArgumentError(
+                f"{name} must not be given with --explore, which runs the program many times: give it with --replay FILE"
+            )
     if options.replay is not None:
         raise ArgumentError("replay must not be given with explore")
     if options.explore == ALL_ORDERS and options.strategy is not None:

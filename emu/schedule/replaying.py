@@ -66,7 +66,7 @@ class Replay:
             if data["format"] != _FORMAT or data["version"] != _VERSION:
                 raise ValueError(f"its format is {data['format']!r}, version {data['version']!r}")
             return cls._of_data(data)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ArgumentError(
                 f"replay must be a file that a failing order was written to, but got {shown(str(path))}: {error}"
             ) from None

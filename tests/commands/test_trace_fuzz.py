@@ -20,7 +20,7 @@ Maker = Callable[[random.Random], list[str]]
 
 NUMBERS = (
     *("-1", "0", "1", "3", "1e400", "-inf", "nan", "NaN", "1e-400", "0x10", "1_000", "٣", "", " "),
-    *("9" * 30, "1.5", "-0", "2x", "-2x", "xx", "1e3", "+5", "=", "é", "\udcff", "1\n2"),
+    *("9" * 30, "1.5", "-0", "2x", "-2x", "xx", "1e3", "+5", "=", "é", "\udcff", "1\n2", "--"),
 )
 FILES = (
     *("run.emutrace", "none.emutrace", "folder", "cut.emutrace", "head.emutrace", "empty", "text"),
