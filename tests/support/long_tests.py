@@ -20,8 +20,13 @@ LONG_TESTS = Path(__file__).parents[1] / "long_tests.txt"
 
 ALWAYS = (
     "tests/commands/test_demo.py::test_the_command_shows_each_system_and_every_result_is_right",
+    "tests/pytest_plugin/test_emulation.py::test_kernels_run_on_emulated_devices",
+    "tests/comm/hosts/test_over_hosts.py::test_a_program_finds_the_same_bits_over_hosts",
+    "tests/check/races/test_race_reports.py::test_a_race_is_found_and_its_repair_is_silent",
+    "tests/accelerator/distributed/test_process_group.py::test_collectives_give_what_numpy_gives",
+    "tests/tile/cpu/test_compiler.py::test_compiled_random_programs_do_what_the_reference_does",
 )
-"""Never left out: the README's first command."""
+"""Never left out: the README's first command, and one test of each way in that needs long."""
 
 HEAD = """\
 # Test functions of whose cases `make test` runs so many as the number says, spread evenly; the rest runs with the thorough tests:
