@@ -5,17 +5,22 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from emu.kernels.core.messages import shown
-
 if TYPE_CHECKING:
     from emu.comm.link_model import Link
+
+
+def _shown(text: str) -> str:
+    """Return a word as errors show it; what shows it is loaded for an error only, as pytest loads this module in each run."""
+    from emu.kernels.core.messages import shown
+
+    return shown(text)
 
 
 def count(text: str) -> int:
     """Return a whole number of at least 1."""
     if (number := _whole(text)) < 1:
         raise argparse.ArgumentTypeError(
-            f"must be a whole number of at least 1, but got {shown(text)}"
+            f"must be a whole number of at least 1, but got {_shown(text)}"
         )
     return number
 
@@ -34,7 +39,7 @@ def pes(text: str) -> int:
 
     if not 1 <= (number := _whole(text)) <= MAX_PES:
         raise argparse.ArgumentTypeError(
-            f"must be a whole number in [1, {MAX_PES}], but got {shown(text)}"
+            f"must be a whole number in [1, {MAX_PES}], but got {_shown(text)}"
         )
     return number
 
@@ -43,7 +48,7 @@ def seed(text: str) -> int:
     """Return a whole number of at least 0."""
     if (number := _whole(text)) < 0:
         raise argparse.ArgumentTypeError(
-            f"must be a whole number of at least 0, but got {shown(text)}"
+            f"must be a whole number of at least 0, but got {_shown(text)}"
         )
     return number
 
@@ -57,7 +62,7 @@ def orders(text: str) -> int | str:
         return text
     if not 1 <= (number := _whole(text)) <= 1 << 20:
         raise argparse.ArgumentTypeError(
-            f"must be a whole number in [1, {1 << 20}] or all, but got {shown(text)}"
+            f"must be a whole number in [1, {1 << 20}] or all, but got {_shown(text)}"
         )
     return number
 
@@ -78,7 +83,7 @@ def trace(text: str) -> str:
     from emu.comm.process.launch_options import TRACES
 
     if not text.endswith(TRACES):
-        raise argparse.ArgumentTypeError(f"must end in {', '.join(TRACES)}, but got {shown(text)}")
+        raise argparse.ArgumentTypeError(f"must end in {', '.join(TRACES)}, but got {_shown(text)}")
     return text
 
 
@@ -97,7 +102,7 @@ def fault(text: str) -> str:
 def autotune(text: str) -> str:
     """Return which configurations autotuned kernels take, as ``EMU_AUTOTUNE`` says it."""
     if text not in ("full", "cached", "first"):
-        raise argparse.ArgumentTypeError(f"must be full, cached or first, but got {shown(text)}")
+        raise argparse.ArgumentTypeError(f"must be full, cached or first, but got {_shown(text)}")
     return text
 
 
@@ -118,7 +123,7 @@ def stdin(text: str) -> int | str:
         return text
     if (number := _whole(text)) < 0:
         raise argparse.ArgumentTypeError(
-            f"must be the number of a PE, 'all' or 'none', but got {shown(text)}"
+            f"must be the number of a PE, 'all' or 'none', but got {_shown(text)}"
         )
     return number
 
@@ -130,7 +135,7 @@ def offset(text: str) -> int:
     except ValueError:
         value = -1
     if value < 0:
-        raise argparse.ArgumentTypeError(f"must be a number of bytes, but got {shown(text)}")
+        raise argparse.ArgumentTypeError(f"must be a number of bytes, but got {_shown(text)}")
     return value
 
 
@@ -142,7 +147,7 @@ def seconds(text: str) -> float:
         value = 0.0
     if not 0.0 < value < float("inf"):
         raise argparse.ArgumentTypeError(
-            f"must be a positive number of seconds, but got {shown(text)}"
+            f"must be a positive number of seconds, but got {_shown(text)}"
         )
     return value
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 import enum
 import operator
 from collections.abc import Sequence
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from emu.kernels.core.annotations import Array
 from emu.kernels.core.messages import shown
 from emu.kernels.errors import ArgumentError
+
+if TYPE_CHECKING:  # it loads Numba, which who checks need not
+    from emu.kernels.core.annotations import Array
 
 DType = np.dtype[np.generic]
 

@@ -56,7 +56,10 @@ def test_another_name_is_refused(command, script, name):
 def test_a_folder_that_is_not_there_is_refused(command, script):
     done = command("run", "-n", "1", "--trace", "no/a.json", script)
     assert done.returncode == 2
-    assert "cannot be written" in done.stderr
+    assert (
+        "--trace must be a file that can be written, but got 'no/a.json': there is no folder"
+        in done.stderr
+    )
 
 
 def test_a_trace_is_converted(command):
