@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emu.commands import option_types
-from emu.commands.parsing import Parser
+from emu.commands.parsing import make_parser
 from emu.commands.predict_arguments import add_calibrate, add_predict
 from emu.commands.run_arguments import add_run
 from emu.commands.sdy.cost_arguments import add_cost
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = Parser(
+    parser = make_parser(
         prog="emu",
         description="Run programs written for many accelerators on this machine.",
         epilog=_EXAMPLES,

@@ -26,6 +26,15 @@ class Parser(argparse.ArgumentParser):
         return known, rest
 
 
+def make_parser(**settings: Any) -> argparse.ArgumentParser:
+    """Return such a parser, by the name by which those that add commands to it know it.
+
+    Args:
+        **settings: Arguments of ``argparse.ArgumentParser``.
+    """
+    return Parser(**settings)
+
+
 def _is_missing(value: object, many: bool) -> bool:
     """Return whether a value, or one of many, is what stands for ``--``."""
     if many:

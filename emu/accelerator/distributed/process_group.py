@@ -72,7 +72,7 @@ class WorldProcessGroup(Splitting, _ProcessGroup):  # type: ignore[misc] # its b
     )
 
     def __init__(self, backend: str, devices: Sequence[str], group: Group) -> None:
-        super().__init__(group.my_pe, group.n_pes)
+        _ProcessGroup.__init__(self, group.my_pe, group.n_pes)
         self.emu_group = group
         self._backend = backend
         self.device_kinds = tuple(devices)
