@@ -51,15 +51,20 @@ EQUIVALENT: dict[Key, str] = {
 }
 """Mutants that mean what the original means."""
 
+_OPEN = (
+    "which of two waits takes a signal that both may take is open, but no race of accesses: a right program may have such waits; "
+    "where the later one takes the first signal, a race or a deadlock is told"
+)
+
 NOT_SEEN: dict[Key, str] = {
-    (
-        f"{_OURS}/pypto_ring.py",
-        "pred",
-        "dist.shmem_wait_until(inbox, 0, 1, clear_signal=True, pred=[block])",
-    ): (
-        "which of two waits takes a signal that both may take is open, but no race of accesses: a right program may have such waits; "
-        "where the later one takes the first signal, a race or a deadlock is told"
-    ),
+    **{
+        (
+            f"{_OURS}/pypto_ring.py",
+            "pred",
+            f"dist.shmem_wait_until({word}, 0, 1, clear_signal=True, pred=[block])",
+        ): _OPEN
+        for word in ("inbox", "free")
+    },
     ("examples/triton/all_reduce.py", "mask", "tl.atomic_add(sums + i, mine, mask=i < n)"): (
         "an address that a kernel makes of an integer has no bounds, and 0 is added behind the array's end"
     ),
