@@ -34,6 +34,7 @@ NOT_TWICE = (
     "test_a_loop_of_loads_sees_what_others_write",
     # Code of single threads: interpreted programs have tiles, and no branch that threads take differently.
     *("codegen/test_threads.py", "assembly/test_warps.py"),
+    *("language/test_variation.py", "language/test_vectors.py"),
 )
 
 LIMIT = int(os.environ.get("EMU_INTERPRETED_EVALUATIONS", "0"))
