@@ -43,19 +43,17 @@ import numpy as np
 
 from emu.comm.arrays import Bytes, Words
 from emu.comm.hosts import steps
-from emu.comm.hosts.arrivals import Arrival, Arrivals
 from emu.comm.hosts.evidence import Evidence
 from emu.comm.hosts.host_heap import HostHeap
 from emu.comm.hosts.owner import Owner
 from emu.comm.hosts.peers import ENDED, Event, Peers
 from emu.comm.hosts.places import Places
 from emu.comm.hosts.sleep import Sleeper
+from emu.comm.hosts.state import IDLE, RECORD, REQUEST
 from emu.comm.hosts.tables import HOME, Request, Tables
-from emu.comm.hosts.wire import Communicator, LostError, Record, Wire
+from emu.comm.hosts.wire import Communicator, Record, Wire
 from emu.comm.hosts.words import (
-    ADD,
     ASKER,
-    BULK,
     CONTROL,
     COUNT,
     DONE,
@@ -66,7 +64,6 @@ from emu.comm.hosts.words import (
     LANES,
     MEET,
     MIRROR,
-    MODE,
     NBYTES,
     NEWS,
     NUMBER,
@@ -74,16 +71,13 @@ from emu.comm.hosts.words import (
     PORT_BYTES,
     POSTED,
     PUSH,
-    PUT,
     REPLY,
     RESULT,
     ROWS,
     SLOT_BYTES,
     SLOTS,
-    SOURCE,
     TABLE,
     TAG,
-    TARGET,
     WORDS,
     empty_words,
 )
@@ -94,14 +88,12 @@ from emu.comm.sync.priority import ask_for_short_slices
 
 NewsRoom: TypeAlias = Callable[[Segment, dict[int, int]], Callable[[Words, Bytes | None], None]]
 
-_WITH_PAYLOAD = (PUT, ADD)
 FOR_LAUNCHERS = ("waits", "look", "seen")
 """What launchers tell each other to find deadlocks (:mod:`emu.comm.process.joint_looks`)."""
-_LOOKS, _LOOKS_AWAKE, _LAST_LOOKS = 10, 4, 2
-"""Looks at everything without finding anything to do before the agent wants to sleep: after work, after a sleep, and then
-until it does."""
-_TAKEN_AT_ONCE = 8
-"""Requests of one PE that are taken before those of the next."""
+_ROUNDS_NS, _BRIEF_NS = 5_000_000, 20_000
+"""Longest time of the compiled rounds between two looks at what is Python's; while arrivals wait for their generation."""
+_LOOKS_ON = 2
+"""Looks less than at first before there is nothing to do again, where a sleep was wanted and bytes may have come."""
 _ENDED_S, _STUCK_S = 0.5, 1.5
 """Seconds for which the system must say that a host has ended, as its last word may be on its way; seconds without a turn
 after which the agent is stuck."""
@@ -148,11 +140,10 @@ class Agent:
         self._ports = area[: ports * PORT_BYTES].reshape(-1, PORT_BYTES)
         self._address = int(area.ctypes.data)
         self._posted: Words = self._ports[:, :PAGE].view(np.int64)[:, POSTED]
-        self._taken = [0] * ports
         self._sleeper = Sleeper(self._address, self._ports[0][:PAGE].view(np.int64))
         self._evidence = Evidence(self._sleeper.sockets)
         self._peers = Peers(places, beat_s, self._tell, self._evidence.is_there)
-        self._wire = Wire(mpi, communicator, self._peers.is_lost, self._sleeper.nap)
+        self._wire = Wire(mpi, communicator, segment, places, self._ports, self._blocks, self._me)
         self._owner = Owner(segment, self._blocks)
         self._hear_news = None if news is None else news(segment, self._blocks)
         heap = HostHeap(segment, self._me, doorbell, places, poison=poison)
@@ -160,12 +151,10 @@ class Agent:
         self._orders: deque[Request] = deque()
         self._members: dict[int, int] = {}  # of each group, here
         self._arrived: dict[tuple[int, int], list[Words]] = {}  # by group and generation
-        self._arrivals = Arrivals(self._wire, self._place_of)
-        self._arriving: deque[Arrival] = deque()
-        # Records that agents have sent for themselves, to each host; the other ones that came from each, and were done.
-        self._told = [0] * places.n_hosts
-        self._handled = [0] * places.n_hosts
-        self._idle = self._mark = 0
+        self._told = [
+            0
+        ] * places.n_hosts  # records that this agent has sent for itself, to each host
+        self._mark = -1
         self._peers_at = 0.0
         self._turned_at = time.monotonic()
         self._ended_since: dict[int, float] = {}
@@ -243,20 +232,14 @@ class Agent:
             self._tell_launcher(Event("broken", self._places.here, text=text))
 
     def _turn(self) -> None:
-        worked = False
         self._turned_at = time.monotonic()
         while self._orders:
             self._carry_out(self._orders.popleft())
-        posted = self._posted.tolist()
-        if posted != self._taken:
-            for index, count in enumerate(posted):
-                for _ in range(min(_TAKEN_AT_ONCE, count - self._taken[index])):
-                    self._take(index)
-            worked = True
-        records = self._wire.receive()
-        if records:
-            self._handle_all(records)
-            worked = True
+        found = self._wire.serve(_BRIEF_NS if self._owner.is_waiting else _ROUNDS_NS)
+        if found == REQUEST:
+            self._take(self._wire.port)
+        elif found == RECORD:
+            self._handle(self._wire.record)
         if self._owner.is_waiting:
             self._owner.look_again()
         now = time.monotonic()
@@ -266,31 +249,31 @@ class Agent:
                 self._say_hello()
             for event in self._peers.look(self._wire.heard):
                 self._tell_launcher(event)
-        self._wire.flush()
-        self._wire.forget_sent()
-        self._rest(worked)
-
-    def _rest(self, worked: bool) -> None:
-        """Sleep after some turns without work until there is some."""
-        if worked:
-            self._idle = 0
+            self._wire.forget(self._peers.is_lost)
+        if found == IDLE:
+            self._rest()
+        else:
+            self._mark = -1
             self._sleeper.worked()
-            return
-        if self._wire.is_busy:
-            return
-        self._idle += 1
-        if self._idle == _LOOKS:
-            self._mark = self._sleeper.received()
-        elif self._idle >= _LOOKS + _LAST_LOOKS:
-            self._idle = _LOOKS - _LOOKS_AWAKE
-            if self._sleeper.received() == self._mark:
-                self._sleep()
+
+    def _rest(self) -> None:
+        """Sleep, unless bytes may have come since the agent last wanted to."""
+        received = self._sleeper.received()
+        if received == self._mark:
+            self._mark = -1
+            self._wire.look_on(0)
+            self._sleep()
+        else:
+            self._mark = received
+            self._wire.look_on(_LOOKS_ON)
 
     def _sleep(self) -> None:
         """Sleep until there is something to do."""
         self._sleeper.announce()
-        if self._posted.tolist() == self._taken and not self._orders:
-            self._sleeper.sleep(briefly=self._wire.is_sending or self._owner.is_waiting)
+        if (self._posted == self._wire.taken).all() and not self._orders:
+            wire = self._wire
+            is_brief = wire.is_sending or wire.is_receiving or self._owner.is_waiting
+            self._sleeper.sleep(briefly=is_brief)
         else:
             self._sleeper.rise()
 
@@ -320,9 +303,9 @@ class Agent:
             posted = self._posted.tolist()
             said["counts"] = {
                 "sent": [all_ - own for all_, own in zip(self._wire.sent, self._told, strict=True)],
-                "handled": list(self._handled),
+                "handled": self._wire.handled.tolist(),
                 "posted": posted,
-                "idle": posted == self._taken and not self._owner.is_waiting,
+                "idle": posted == self._wire.taken.tolist() and not self._owner.is_waiting,
             }
         self._tell_launcher(Event(said["call"], host, message=said))
 
@@ -342,10 +325,10 @@ class Agent:
         return lane * len(self._places.local) + pe - self._places.local.start, number
 
     def _take(self, index: int) -> None:
-        """Take the next request of a port, and send it to where it belongs."""
+        """Take the next request of a port, of those that compiled code leaves to Python."""
         lane, place = divmod(index, len(self._places.local))
-        number, pe = self._taken[index], self._places.local[place]
-        self._taken[index] = number + 1
+        number, pe = int(self._wire.taken[index]), self._places.local[place]
+        self._wire.taken[index] += 1
         words, data = self._slot(index, number)
         number |= lane << LANE_BIT
         words[ASKER], words[NUMBER] = pe, number
@@ -356,18 +339,9 @@ class Agent:
         elif kind == PUSH:
             self._push(words, data)
             self._finish(pe, number, 0)
-        elif kind == TABLE:
-            self._ask(pe, number, data[: int(words[NBYTES])])
         else:
-            payload = None
-            if words[NBYTES] and kind in _WITH_PAYLOAD:
-                payload = self._memory_of(words, data)
-            self._wire.send(self._places.host_of(int(words[TARGET])), words, payload)
-
-    def _memory_of(self, words: Words, data: Bytes) -> Bytes:
-        """Return where the payload of a request of a PE here lies, or is to come."""
-        nbytes, source = int(words[NBYTES]), int(words[SOURCE])
-        return data[:nbytes] if source < 0 else self._segment.bytes[source : source + nbytes]
+            assert kind == TABLE
+            self._ask(pe, number, data[: int(words[NBYTES])])
 
     def _meet(self, words: Words, data: Bytes) -> None:
         """Copy what a PE has staged to other hosts, and have it counted there."""
@@ -449,75 +423,35 @@ class Agent:
 
     # --- records of other hosts ------------------------------------------------------------
 
-    def _handle_all(self, records: list[Record]) -> None:
-        """Do what the records of a batch ask for, in their order; large payloads are received ahead where that is safe."""
-        try:
-            for index, record in enumerate(records):
-                payload = record.inline
-                if record.words[MODE] == BULK:
-                    if not self._arriving:
-                        self._arriving = self._arrivals.begin(records, index)
-                    payload, request = self._arriving.popleft()
-                    self._wire.finish(request, record.host)
-                self._handle(record, payload)
-        except LostError:
-            self._arriving.clear()  # the launcher was told, and ends the World
-
-    def _handle(self, record: Record, payload: Bytes | None) -> None:
-        host, words, _ = record
+    def _handle(self, record: Record) -> None:
+        """Do what a record asks for that compiled code leaves to Python."""
+        host, words, payload = record
         kind = int(words[KIND])
         if kind == CONTROL:
             assert payload is not None
             self._hear(host, json.loads(bytes(payload)))
             return
-        if kind == REPLY:
-            self._take_reply(record)
-        elif kind == TABLE:
+        if kind == TABLE:
             assert payload is not None
             message = json.loads(bytes(payload))
             self._tables.ask(int(words[ASKER]), int(words[NUMBER]), message)
-        else:
-            self._serve(record, payload)
-        self._handled[host] += 1
-
-    def _serve(self, record: Record, payload: Bytes | None) -> None:
-        """Do what a PE of another host asks for in the heaps here, and answer."""
-        host, words, _ = record
-        if words[KIND] == NEWS:
+        elif kind == NEWS:
             assert self._hear_news is not None
             self._hear_news(words, payload)
-            return
-        fetched = None
-        if words[MODE] == BULK and self._owner.place(words) is not None:
-            result = self._owner.arrived(words)
         else:
-            result, fetched = self._owner.apply(words, payload)
-        if words[KIND] in (MIRROR, MEET):
+            self._serve(record)
+        self._wire.handled[host] += 1
+
+    def _serve(self, record: Record) -> None:
+        """Do what a PE of another host asks for in the heaps here, and answer."""
+        host, words, payload = record
+        result, fetched = self._owner.apply(words, payload)
+        if words[KIND] == MEET:
             return
         reply = empty_words()
         reply[KIND], reply[ASKER], reply[NUMBER] = REPLY, words[ASKER], words[NUMBER]
         reply[RESULT] = result
         self._wire.send(host, reply, fetched)
-
-    def _place_of_reply(self, words: Words) -> Bytes:
-        """Return the memory into which the payload of a reply goes."""
-        asked, data = self._slot(*self._port_of(int(words[ASKER]), int(words[NUMBER])))
-        source = -1 if asked[KIND] == TABLE else int(asked[SOURCE])
-        nbytes = int(words[NBYTES])
-        return data[:nbytes] if source < 0 else self._segment.bytes[source : source + nbytes]
-
-    def _place_of(self, words: Words) -> Bytes | None:
-        """Return the memory in which a large payload can be received as it is; None: it needs to be handled."""
-        if words[KIND] == REPLY:
-            return self._place_of_reply(words)
-        return self._owner.place(words)
-
-    def _take_reply(self, record: Record) -> None:
-        """Take what another host answers to a request of a PE here."""
-        _, words, inline = record
-        if inline is not None:
-            self._place_of_reply(words)[:] = inline
-        self._finish(int(words[ASKER]), int(words[NUMBER]), int(words[RESULT]))
 
     # --- agents among each other -----------------------------------------------------------
 

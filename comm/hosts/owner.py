@@ -1,4 +1,7 @@
-"""``Owner``: what a host does in the heaps of its PEs on behalf of PEs of other hosts.
+"""``Owner``: what a host does in the heaps of its PEs on behalf of PEs of other hosts, where compiled code leaves it to Python.
+
+Tiles of any strides need a plan; arrivals at a barrier that has not come to their generation are kept. All else is done in
+:mod:`emu.comm.hosts.serving`.
 
 Each PE of another host has a block here, too, which this host's agent has filled. With it the agent calls the kernels
 that PEs call, so that locks, the last writers of words and the doorbells of sleepers are what they are on one host,
@@ -15,10 +18,8 @@ from emu.comm.hosts.port import dense_strides
 from emu.comm.hosts.words import (
     ADD,
     ASKER,
-    ATOMIC,
     CODE,
     COUNT,
-    EXPECTED,
     GENERATION,
     GET,
     GROUP,
@@ -26,18 +27,13 @@ from emu.comm.hosts.words import (
     KIND,
     MEET,
     MEMBERS,
-    MIRROR,
     NBYTES,
     OFFSET,
-    OPERATION,
-    PUT,
     RANK,
     SHAPE,
-    SIZE,
     STRIDES,
     TAG,
     TARGET,
-    VALUE,
 )
 from emu.comm.memory.segment import Segment
 from emu.comm.sync import entry_points
@@ -62,46 +58,18 @@ class Owner:
         self._blocks = blocks
         self._early: list[Words] = []
 
-    def place(self, words: Words) -> Bytes | None:
-        """Return the memory in which a large payload can be received as it is; None: it needs to be handled."""
-        if words[KIND] == MIRROR:
-            return self._memory(int(words[OFFSET]), int(words[NBYTES]))
-        if words[KIND] == PUT and not words[RANK]:
-            return self._heap(words)
-        return None
-
-    def arrived(self, words: Words) -> int:
-        """Tell the PE in whose memory a payload was received."""
-        if words[KIND] == PUT:
-            steps.notify_pe(self._blocks[int(words[ASKER])], int(words[TARGET]))
-        return 0
-
     def apply(self, words: Words, payload: Bytes | None) -> Outcome:
-        """Do what a record asks for."""
+        """Do what a record asks for: a strided put, ADD or get, or an arrival."""
         kind = int(words[KIND])
-        if kind == MIRROR:
-            assert payload is not None
-            self._memory(int(words[OFFSET]), payload.size)[:] = payload
-            return 0, None
         if kind == MEET:
             if not self._meet(words):
                 self._early.append(words.copy())
             return 0, None
         me = self._blocks[int(words[ASKER])]
-        if kind == ATOMIC:
-            return self._atomic(me, words), None
         if kind == GET:
             return 0, self._get(me, words)
         assert payload is not None
         return (self._add if kind == ADD else self._put)(me, words, payload), None
-
-    def _memory(self, offset: int, nbytes: int) -> Bytes:
-        return self._segment.bytes[offset : offset + nbytes]
-
-    def _heap(self, words: Words) -> Bytes:
-        layout = self._segment.layout
-        start = layout.heaps + int(words[TARGET]) * layout.stride + int(words[OFFSET])
-        return self._memory(start, int(words[NBYTES]))
 
     def _meet(self, words: Words) -> bool:
         """Count PEs as arrived at a barrier, if that has come to their generation; return whether it had.
@@ -130,18 +98,8 @@ class Owner:
         """Count arrivals whose generation has come."""
         self._early = [words for words in self._early if not self._meet(words)]
 
-    def _atomic(self, me: int, words: Words) -> int:
-        pe, offset = int(words[TARGET]), int(words[OFFSET])
-        size, operation = int(words[SIZE]), int(words[OPERATION])
-        value, expected = int(words[VALUE]), int(words[EXPECTED])
-        return entry_points.atomic(me, pe, offset, size, operation, value, expected)
-
     def _put(self, me: int, words: Words, payload: Bytes) -> int:
         pe, offset = int(words[TARGET]), int(words[OFFSET])
-        if not words[RANK]:
-            address = int(payload.ctypes.data)
-            steps.put_from(me, pe, offset, address, payload.size)
-            return 0
         shape, strides, dense = _form(words)
         plan = copy_plan(shape, strides, dense, int(words[ITEMSIZE]))
         entry_points.move_tile(me, pe, offset, id(payload), plan.address, STORE)
@@ -149,21 +107,13 @@ class Owner:
 
     def _add(self, me: int, words: Words, payload: Bytes) -> int:
         pe, offset = int(words[TARGET]), int(words[OFFSET])
-        code, size = int(words[CODE]), int(words[ITEMSIZE])
-        if not words[RANK]:
-            recovered = entry_points.add_dense(
-                me, pe, offset, id(payload), code, size, payload.size
-            )
-        else:
-            shape, strides, dense = _form(words)
-            plan = add_plan(shape, strides, dense, size, ordered=True)
-            recovered = entry_points.add_tile(me, pe, offset, id(payload), code, plan.address)
-        return int(recovered)
+        shape, strides, dense = _form(words)
+        plan = add_plan(shape, strides, dense, int(words[ITEMSIZE]), ordered=True)
+        code = int(words[CODE])
+        return int(entry_points.add_tile(me, pe, offset, id(payload), code, plan.address))
 
     def _get(self, me: int, words: Words) -> Bytes:
-        """Return what a record asks for: dense memory as it lies in the heap, else a copy."""
-        if not words[RANK]:
-            return self._heap(words)
+        """Return a copy of the tile that a record asks for."""
         shape, strides, dense = _form(words)
         target: Bytes = np.empty(int(words[NBYTES]), np.uint8)
         plan = copy_plan(shape, dense, strides, int(words[ITEMSIZE]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from emu.comm.sync.signals import barrier_count, put_bytes, ring
+from emu.comm.sync.signals import barrier_count, ring
 from emu.kernels.atomics import fence, store_i64
 from emu.kernels.core.jit import entry_when_called, jit
 
@@ -45,4 +45,3 @@ publish_word: Callable[..., None] = entry_when_called(publish, 4)
 notify_pe: Callable[..., None] = entry_when_called(notify, 2)
 store_word: Callable[..., None] = entry_when_called(set_word, 2)
 count_arrivals: Callable[..., None] = entry_when_called(arrive_for, 5)
-put_from: Callable[..., None] = entry_when_called(put_bytes, 5)

@@ -7,18 +7,22 @@ import tempfile
 
 import numpy as np
 
-from emu.comm.hosts import steps
+from emu.comm.hosts import sending, serving, steps
 from emu.comm.layout import Layout
 from emu.comm.memory.heap import Heap, register
 from emu.comm.memory.segment import Segment
-from emu.comm.sync import entry_points
+from emu.comm.sync import entry_points, signals
 from emu.comm.sync.signals import GET, PUT
 from emu.kernels.core.dtypes import KINDS
+from emu.kernels.core.jit import entry, native_address
 from emu.kernels.strided.access_plan import add_plan, copy_plan
 
 
 def warm() -> None:
-    """Call each kernel of an agent once, in memory that nobody else has."""
+    """Load the rounds of an agent, and call each other kernel once, in memory that nobody else has."""
+    for kernel, integers in ((serving.rounds, 2), (sending.send_record, 5), (sending.flush, 1)):
+        entry(kernel, integers)
+    native_address(signals.add_dense, 7)
     layout = Layout(n_pes=2, heap_bytes=1 << 20)
     with tempfile.TemporaryFile() as file:
         descriptor = os.dup(file.fileno())
@@ -31,13 +35,10 @@ def warm() -> None:
         with Heap(segment, me, 0, poison=False).table_lock():
             pass
         free = segment.address + layout.heaps + layout.stride
-        steps.put_from(me, 1, 0, int(tile.ctypes.data), 64)
         steps.notify_pe(me, 1)
         steps.publish_word(me, free, 0, 1)
         steps.store_word(free, 0)
         steps.count_arrivals(me, segment.address + layout.groups, 2, 1, 1)
-        entry_points.atomic(me, 1, 0, 8, 2, 1, 0)
-        entry_points.add_dense(me, 1, 0, id(tile), kind, 4, 64)
         plan = add_plan((4, 4), (32, 4), (16, 4), 4, ordered=True)
         entry_points.add_tile(me, 1, 0, id(tile), kind, plan.address)
         for direction in (PUT, GET):

@@ -1,9 +1,8 @@
-"""``Wire``: records to and from the agents of other hosts, as MPI messages.
+"""``Wire``: records to and from the agents of other hosts, as MPI messages, and the memory of the compiled rounds.
 
 Records to one host are collected and sent together, small payloads among them, when the agent has looked at
-everything that there was to do. A large payload is a message of its own, which is sent from where it lies and received
-where it belongs. Messages of one kind between two hosts do not overtake each other, so that the n-th large payload is
-that of the n-th record that announces one.
+everything that there was to do (:mod:`emu.comm.hosts.sending`, :mod:`emu.comm.hosts.receiving`,
+:mod:`emu.comm.hosts.serving`). Here is what these need: the state, and memory that grows where it does not suffice.
 
 One thread calls MPI, which may be any (``MPI_THREAD_SERIALIZED``). No call waits inside MPI for another host: what a
 host that died would have sent must not be waited for.
@@ -11,7 +10,7 @@ host that died would have sent must not be waited for.
 
 from __future__ import annotations
 
-import time
+import ctypes
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
@@ -19,29 +18,34 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from emu.comm.arrays import Bytes, Words
-from emu.comm.hosts.words import (
-    BULK,
-    INLINE,
-    INLINE_BYTES,
-    MODE,
-    NBYTES,
-    NOTHING,
-    RECORD_BYTES,
+from emu.comm.hosts import fields, sending, serving
+from emu.comm.hosts.mpi_calls import FUNCTIONS, find_functions, handle_of, source_offset
+from emu.comm.hosts.places import Places
+from emu.comm.hosts.state import (
+    ARRIVING,
+    BATCH_BYTES,
+    COMING,
+    FAILED,
+    NO_BATCH,
+    ROOM,
+    ROOMS,
+    SLACK,
 )
+from emu.comm.hosts.words import DIRECT_BYTES, INLINE_BYTES, SLOT_DATA, WORDS
+from emu.comm.memory.segment import Segment
+from emu.comm.sync import signals
+from emu.kernels.core.jit import entry_when_called, native_address
 
-_BATCH, _PAYLOAD = 1, 2
-"""MPI's tags."""
-_BATCH_BYTES = 64 << 10
-"""Largest batch."""
-_PAYLOADS_AHEAD = 8
-"""Large payloads that may be on their way before the batch that announces them. MPI over TCP keeps a few dozen messages that
-nobody asks for yet; then it reads no more from their sender, and the batch behind them would never come."""
-_KEPT = 16
-"""Batches whose memory is used again."""
-_SPIN_S = 3e-4
-"""For so long a message that is on its way is looked for without a nap, as MPI itself does."""
+_SENDING = 1 << 10
+"""Messages that may be on their way, at first."""
+_SPIN_NS = 50_000
+"""For so long after work the agent looks for more before it sleeps."""
+_STATUS_BYTES = 256
 
 Communicator: TypeAlias = Any  # mpi4py has types, but is not installed everywhere
+
+_send_record: Callable[..., int] = entry_when_called(sending.send_record, 5)
+_flush: Callable[..., int] = entry_when_called(sending.flush, 1)
 
 
 class Record(NamedTuple):
@@ -50,15 +54,8 @@ class Record(NamedTuple):
     host: int
     """Who sent it."""
     words: Words
-    inline: Bytes | None
-    """Its payload, if that came with it; valid until the next batch."""
-
-
-_NO_RECORDS: list[Record] = []
-
-
-class LostError(Exception):
-    """What would come from a host does not come."""
+    payload: Bytes | None
+    """Valid until the next round."""
 
 
 class Wire:
@@ -67,35 +64,159 @@ class Wire:
     Args:
         mpi: The module ``mpi4py.MPI``.
         communicator: One whose ranks are the hosts, and in which nobody else sends.
-        is_lost: Says whether a host is lost; it is called while a message is waited for.
-        nap: Lets others have the core for a moment.
+        segment: Shared memory of the host.
+        places: Where PEs are.
+        ports: The ports of PEs here.
+        blocks: Address of the block of each PE of another host.
+        me: The one among them by which the agent rings.
 
     Attributes:
-        heard: Number of messages from each host.
-        sent: Number of records for each host, collected ones among them.
+        taken: Number of requests of each port that were taken.
+        handled: Records of each host that were done, but those of agents for themselves.
     """
 
     def __init__(
         self,
         mpi: Any,
         communicator: Communicator,
-        is_lost: Callable[[int], bool],
-        nap: Callable[[], object],
+        segment: Segment,
+        places: Places,
+        ports: Bytes,
+        blocks: dict[int, int],
+        me: int,
     ) -> None:
         self._mpi = mpi
-        self._byte = mpi.BYTE
-        self._communicator = communicator
-        self._is_lost = is_lost
-        self._nap = nap
-        self._status = mpi.Status()
-        self._batches: dict[int, tuple[Bytes, int]] = {}  # memory, and how much of it is used
-        self._free: list[Bytes] = []
-        self._sending: deque[tuple[Any, Bytes]] = deque()  # requests, and the memory that they use
-        self._busy_until = 0.0
-        self._received: Bytes = np.empty(_BATCH_BYTES, np.uint8)
-        self._ahead = [0] * int(communicator.Get_size())
-        self.heard = [0] * int(communicator.Get_size())
-        self.sent = [0] * int(communicator.Get_size())
+        self._communicator = communicator  # its handle is what compiled code has
+        self._kept: list[Any] = []  # memory whose address stands in the state
+        self._payloads: deque[tuple[int, Bytes]] = deque()  # on their way: number of the message
+        self._state: Words = np.zeros(fields.WORDS, np.int64)
+        self._address = int(self._state.ctypes.data)
+        n_hosts = places.n_hosts
+        self.taken = self._array(fields.TAKEN, len(ports))
+        self.handled = self._array(fields.HANDLED, n_hosts)
+        self._heard = self._array(fields.HEARD, n_hosts)
+        self._sent = self._array(fields.SENT, n_hosts)
+        for place in (fields.OPEN, fields.USED):
+            self._array(place, n_hosts)
+        self._know_mpi(mpi, communicator)
+        self._know_host(segment, places, ports, blocks, me)
+        self._array(fields.REPLY_RECORD, WORDS)
+        self._array(fields.ARRIVALS, 3 * ARRIVING)
+        rooms = self._array(fields.ROOM, ROOMS)
+        rooms[:] = [self._memory(max(DIRECT_BYTES, SLOT_DATA)) for _ in range(ROOMS)]
+        self._state[fields.RECEIVED] = self._memory(BATCH_BYTES)
+        self._state[fields.SPIN_NS] = _SPIN_NS
+        self._sending: Words = np.zeros(0, np.int64)
+        self._free: Words = np.zeros(0, np.int64)
+        self._grow()
+
+    def _array(self, place: int, count: int) -> Words:
+        """Make an array of words whose address stands in the state."""
+        made: Words = np.zeros(count, np.int64)
+        self._kept.append(made)
+        self._state[place] = made.ctypes.data
+        return made
+
+    def _memory(self, nbytes: int) -> int:
+        """Make memory; return its address."""
+        made: Bytes = np.empty(nbytes, np.uint8)
+        self._kept.append(made)
+        return int(made.ctypes.data)
+
+    def _know_mpi(self, mpi: Any, communicator: Communicator) -> None:
+        state = self._state
+        state[fields.ISEND : fields.ISEND + len(FUNCTIONS)] = find_functions(mpi)
+        state[fields.COMMUNICATOR] = handle_of(mpi, communicator)
+        state[fields.BYTE] = handle_of(mpi, mpi.BYTE)
+        state[fields.ANY_SOURCE] = int(mpi.ANY_SOURCE)
+        state[fields.SOURCE] = source_offset(mpi)
+        state[fields.STATUS] = self._memory(_STATUS_BYTES)
+        self._array(fields.SCRATCH, 2)
+
+    def _know_host(
+        self, segment: Segment, places: Places, ports: Bytes, blocks: dict[int, int], me: int
+    ) -> None:
+        state, layout = self._state, segment.layout
+        state[fields.N_HOSTS] = places.n_hosts
+        state[fields.N_LOCAL], state[fields.FIRST_LOCAL] = len(places.local), places.local.start
+        state[fields.PORTS], state[fields.N_PORTS] = ports.ctypes.data, len(ports)
+        hosts = self._array(fields.HOST_OF, places.n_pes)
+        hosts[:] = [places.host_of(pe) for pe in range(places.n_pes)]
+        of_pe = self._array(fields.BLOCKS, places.n_pes)
+        for pe, block in blocks.items():
+            of_pe[pe] = block
+        state[fields.ME], state[fields.SEGMENT] = me, segment.address
+        state[fields.HEAPS] = segment.address + layout.heaps
+        state[fields.STRIDE] = layout.stride
+        state[fields.GROUPS] = segment.address + layout.groups
+        state[fields.GROUP_BYTES] = layout.group_bytes
+        state[fields.ADD_DENSE] = native_address(signals.add_dense, 7)
+        header = self._array(fields.HEADER, 4)  # a kernel reads an ndarray's data pointer from it
+        assert object.__basicsize__ == 2 * header.itemsize
+
+    def _grow(self) -> None:
+        """Make more memory for batches, and room for more messages."""
+        state = self._state
+        free: Words = np.zeros(self._free.size + 2 * SLACK, np.int64)
+        count = int(state[fields.N_FREE])
+        free[:count] = self._free[:count]
+        free[count : count + 2 * SLACK] = [self._memory(BATCH_BYTES) for _ in range(2 * SLACK)]
+        state[fields.N_FREE] = count + 2 * SLACK
+        self._free, state[fields.FREE] = free, free.ctypes.data
+        head, tail = int(state[fields.SENT_HEAD]), int(state[fields.SENT_TAIL])
+        capacity = self._sending.size // 2
+        if tail - head + 2 * SLACK > capacity:
+            more: Words = np.zeros(max(2 * _SENDING, 2 * self._sending.size), np.int64)
+            for number in range(head, tail):
+                old, new = 2 * (number % capacity), 2 * (number % (more.size // 2))
+                more[new : new + 2] = self._sending[old : old + 2]
+            self._sending, state[fields.SENDING] = more, more.ctypes.data
+            state[fields.SENDING_MASK] = more.size // 2 - 1
+
+    # --- rounds ----------------------------------------------------------------------------
+
+    def serve(self, limit_ns: int) -> int:
+        """Do what compiled code can, for so long at most; return what is next, one of the codes of ``state``.
+
+        Raises:
+            mpi4py.MPI.Exception: MPI failed.
+        """
+        found = serving.serve(self._address, limit_ns)
+        while found == ROOM:
+            self._grow()
+            found = serving.serve(self._address, limit_ns)
+        if found == FAILED:
+            raise self._mpi.Exception(int(self._state[fields.ERROR]))
+        head = self._state[fields.SENT_HEAD]
+        while self._payloads and self._payloads[0][0] < head:
+            self._payloads.popleft()
+        return int(found)
+
+    @property
+    def port(self) -> int:
+        """Index of the port whose next request is Python's."""
+        return int(self._state[fields.INDEX])
+
+    @property
+    def record(self) -> Record:
+        """The record that is Python's."""
+        host, address = int(self._state[fields.HOST]), int(self._state[fields.RECORD])
+        words: Words = _view(address, 8 * WORDS).view(np.int64)
+        nbytes = int(self._state[fields.CONTENT_BYTES])
+        payload = _view(int(self._state[fields.CONTENT]), nbytes) if nbytes else None
+        return Record(host, words, payload)
+
+    def look_on(self, looks: int) -> None:
+        """Have the next rounds look so many times less for work before there is nothing to do."""
+        self._state[fields.LOOKS] = looks
+
+    def forget(self, is_lost: Callable[[int], bool]) -> None:
+        """Give up what is coming from a host if it is lost: the launcher was told, and ends the World."""
+        state = self._state
+        if self.is_receiving and is_lost(int(state[fields.HOST])):
+            state[fields.RECEIVED] = self._memory(BATCH_BYTES)  # MPI may write to the other
+            state[fields.FIRST_ARRIVAL] = state[fields.N_ARRIVALS] = 0
+            state[fields.STEP] = NO_BATCH
 
     # --- sending ---------------------------------------------------------------------------
 
@@ -104,113 +225,41 @@ class Wire:
 
         A larger payload must stay as it is until the other host has answered.
         """
-        nbytes = 0 if payload is None else payload.size
-        mode = NOTHING if not nbytes else INLINE if nbytes <= INLINE_BYTES else BULK
-        room = RECORD_BYTES + (nbytes + -nbytes % 8 if mode == INLINE else 0)
-        memory, used = self._batch(host, room)
-        record = memory[used : used + RECORD_BYTES].view(np.int64)
-        record[:] = words
-        if payload is not None:  # else it may be the size of what is asked for
-            record[NBYTES] = nbytes
-        record[MODE] = mode
-        if payload is not None and mode == INLINE:
-            start = used + RECORD_BYTES
-            memory[start : start + nbytes] = payload
-        self._batches[host] = memory, used + room
-        self.sent[host] += 1
-        if payload is not None and mode == BULK:
-            self._start(payload, host, _PAYLOAD)
-            self._ahead[host] += 1
-            if self._ahead[host] >= _PAYLOADS_AHEAD:
-                self.flush(host)
-            self._busy_until = time.monotonic() + _SPIN_S
+        nbytes = -1 if payload is None else payload.size
+        source = words if payload is None else payload
+        while _send_record(self._address, host, id(words), id(source), nbytes):
+            self._grow()
+        if payload is not None and nbytes > INLINE_BYTES:
+            self._payloads.append((int(self._state[fields.SENT_TAIL]) - 1, payload))
 
-    def _batch(self, host: int, room: int) -> tuple[Bytes, int]:
-        """Return memory in which so many bytes more for a host have room, and how much of it is used."""
-        found = self._batches.get(host)
-        if found is not None and found[1] + room <= _BATCH_BYTES:
-            return found
-        self.flush(host)
-        return self._free.pop() if self._free else np.empty(_BATCH_BYTES, np.uint8), 0
-
-    def flush(self, host: int | None = None) -> None:
-        """Send what was collected for a host, or for all."""
-        if not self._batches:
-            return
-        for there in list(self._batches) if host is None else [host]:
-            found = self._batches.pop(there, None)
-            if found is not None:
-                self._start(found[0], there, _BATCH, found[1])
-                self._ahead[there] = 0
-
-    def _start(self, memory: Bytes, host: int, tag: int, nbytes: int = -1) -> None:
-        message = [memory, memory.size if nbytes < 0 else nbytes, self._byte]
-        self._sending.append((self._communicator.Isend(message, host, tag), memory))
-
-    def forget_sent(self) -> None:
-        """Give up the memory of messages that have gone, in the order in which they were sent."""
-        while self._sending and self._sending[0][0].Test():
-            _, memory = self._sending.popleft()
-            if memory.size == _BATCH_BYTES and memory.base is None and len(self._free) < _KEPT:
-                self._free.append(memory)
+    def flush(self) -> None:
+        """Send what was collected."""
+        _flush(self._address)
 
     @property
     def is_sending(self) -> bool:
         """Whether messages have not gone yet."""
-        return bool(self._sending or self._batches)
+        state = self._state
+        return bool(state[fields.SENT_HEAD] < state[fields.SENT_TAIL])
 
     @property
-    def is_busy(self) -> bool:
-        """Whether a large payload has begun to go so short a time ago that a sleep would only delay it."""
-        return bool(self._sending) and time.monotonic() < self._busy_until
+    def is_receiving(self) -> bool:
+        """Whether something is coming that has not come whole."""
+        state = self._state
+        arriving = state[fields.FIRST_ARRIVAL] < state[fields.N_ARRIVALS]
+        return bool(state[fields.STEP] == COMING or arriving)
 
-    # --- receiving -------------------------------------------------------------------------
+    @property
+    def heard(self) -> list[int]:
+        """Number of messages from each host."""
+        return self._heard.tolist()
 
-    def receive(self) -> list[Record]:
-        """Return the records of one batch that has come; of none, if none has.
+    @property
+    def sent(self) -> list[int]:
+        """Number of records for each host, collected ones among them."""
+        return self._sent.tolist()
 
-        Before the next is asked for, the payload of each with ``BULK`` must be received, in their order.
-        """
-        status = self._status
-        message = self._communicator.Improbe(self._mpi.ANY_SOURCE, _BATCH, status)
-        if message is None:
-            return _NO_RECORDS
-        count, host = status.Get_count(self._byte), status.Get_source()
-        batch = self._received
-        self.finish(message.Irecv([batch, count, self._byte]), host)
-        at = 0
-        records = []
-        while at < count:
-            words = batch[at : at + RECORD_BYTES].view(np.int64)
-            at += RECORD_BYTES
-            inline = None
-            if words[MODE] == INLINE:
-                nbytes = int(words[NBYTES])
-                inline = batch[at : at + nbytes]
-                at += nbytes + -nbytes % 8
-            records.append(Record(host, words, inline))
-        return records
 
-    def start_payload(self, host: int, memory: Bytes) -> Any:
-        """Begin to receive the next large payload of a host into memory of its size; return what :meth:`finish` takes."""
-        return self._communicator.Irecv([memory, memory.size, self._byte], host, _PAYLOAD)
-
-    def finish(self, request: Any, host: int) -> None:
-        """Wait until a message has come whole.
-
-        Raises:
-            LostError: The host is lost.
-        """
-        rounds, spins_until = 0, 0.0
-        while not request.Test():
-            rounds += 1
-            if rounds % 64:
-                continue
-            self.forget_sent()
-            if self._is_lost(host):
-                raise LostError(f"host {host}")
-            now = time.monotonic()
-            spins_until = spins_until or now + _SPIN_S
-            if now > spins_until:
-                self._nap()
-        self.heard[host] += 1
+def _view(address: int, nbytes: int) -> Bytes:
+    """Return memory at an address as an array, which does not keep it."""
+    return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), np.uint8)

@@ -7,20 +7,16 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from emu.comm.hosts import peers as module
-from emu.comm.hosts.arrivals import Arrivals
 from emu.comm.hosts.evidence import Evidence
 from emu.comm.hosts.peers import LOST_S, STARVED_S, Peers
 from emu.comm.hosts.places import Places
 from emu.comm.hosts.sleep import Sleeper
-from emu.comm.hosts.wire import Record
-from emu.comm.hosts.words import BULK, KIND, MODE, NBYTES, OFFSET, PUT, empty_words
 
 PLACES = Places((1, 1), 0, ("a", "b"))
 
@@ -144,33 +140,6 @@ def test_a_sleep_ends_when_a_pe_rings_and_when_bytes_come(
     while sleeper.received() == before and time.monotonic() < end:
         time.sleep(0.01)
     assert sleeper.received() == before + 3
-
-
-class _Wire:
-    def start_payload(self, host: int, memory: Any) -> int:
-        return int(memory.size)
-
-
-def begun(place_of: Callable[[Any], Any], *offsets: int) -> int:
-    """Return how many payloads of 100 bytes are received together."""
-    records = []
-    for offset in offsets:
-        words = empty_words()
-        words[KIND], words[MODE], words[NBYTES], words[OFFSET] = PUT, BULK, 100, offset
-        records.append(Record(1, words, None))
-    return len(Arrivals(_Wire(), place_of).begin(records, 0))  # type: ignore[arg-type]
-
-
-def test_payloads_are_received_together_only_where_their_order_does_not_matter() -> None:
-    memory = np.zeros(10_000, np.uint8)
-
-    def place(words: Any) -> Any:
-        return memory[words[OFFSET] : words[OFFSET] + words[NBYTES]]
-
-    assert begun(place, 0, 100, 200) == 3
-    assert begun(place, 0, 100, 150, 300) == 2  # the third overlaps with the second
-    assert begun(lambda words: None, *range(7)) == 4  # as many as there are rooms
-    assert begun(lambda words: None if words[OFFSET] < 10 else place(words), 0, 500) == 1
 
 
 def test_sockets_that_are_not_of_the_network_are_left_alone(sleeper: Sleeper) -> None:

@@ -1,0 +1,224 @@
+"""Records that come from other hosts, in compiled code: a batch at a time, and the large payloads of its records.
+
+No call waits: what has not come whole is asked for again in the next round, so that a host that died keeps nobody.
+
+Records are done in their order. What goes straight to where it belongs may be there before its turn, so only such
+payloads are received ahead together whose places do not overlap, with nothing in between that reads or writes memory. What is
+handled first (ADD, strided tiles) waits in a room of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from emu.comm.hosts import fields
+from emu.comm.hosts.mpi_calls import call_3, call_5, call_6, call_7
+from emu.comm.hosts.sending import has_come, note_error
+from emu.comm.hosts.state import (
+    ARRIVING,
+    BATCH,
+    COMING,
+    HERE,
+    NO_BATCH,
+    NOTHING_TO_DO,
+    PAYLOAD,
+    ROOMS,
+    WORKED,
+    add_row,
+    at,
+    peek,
+    poke,
+    put_at,
+    row,
+)
+from emu.comm.hosts.words import (
+    ASKER,
+    BULK,
+    INLINE,
+    KIND,
+    LANE_BIT,
+    MIRROR,
+    MODE,
+    NBYTES,
+    NUMBER,
+    OFFSET,
+    PORT_BYTES,
+    PUT,
+    RANK,
+    RECORD_BYTES,
+    REPLY,
+    SLOT_BYTES,
+    SLOTS,
+    SOURCE,
+    TABLE,
+    TARGET,
+)
+from emu.comm.layout import PAGE
+from emu.kernels.core.jit import jit
+
+_ARRIVAL_BYTES = 8 * 3
+
+
+@jit()
+def word_of(record: int, place: int) -> Any:
+    """Load a word of a record."""
+    return peek(record + 8 * place)
+
+
+@jit()
+def receive_batch(state: int) -> Any:
+    """Look for a batch; return whether the records of one are here."""
+    step = at(state, fields.STEP)
+    if step == HERE:
+        return True
+    if step == NO_BATCH:
+        scratch, status = at(state, fields.SCRATCH), at(state, fields.STATUS)
+        poke(scratch, 0)
+        poke(scratch + 8, 0)
+        probe, source = at(state, fields.IMPROBE), at(state, fields.ANY_SOURCE)
+        communicator, byte = at(state, fields.COMMUNICATOR), at(state, fields.BYTE)
+        if note_error(
+            state, call_6(probe, source, BATCH, communicator, scratch, scratch + 8, status)
+        ):
+            return False
+        if peek(scratch) & 0xFFFFFFFF == 0:
+            return False
+        poke(scratch, 0)
+        note_error(state, call_3(at(state, fields.GET_COUNT), status, byte, scratch))
+        put_at(state, fields.COUNT, peek(scratch) & 0xFFFFFFFF)
+        put_at(state, fields.HOST, peek(status + at(state, fields.SOURCE)) & 0xFFFFFFFF)
+        request = state + 8 * fields.REQUEST
+        poke(request, 0)
+        memory, count = at(state, fields.RECEIVED), at(state, fields.COUNT)
+        note_error(
+            state, call_5(at(state, fields.IMRECV), memory, count, byte, scratch + 8, request)
+        )
+        put_at(state, fields.DONE, 0)
+        put_at(state, fields.STEP, COMING)
+    if not has_come(state, state + 8 * fields.REQUEST):
+        return False
+    add_row(state, fields.HEARD, at(state, fields.HOST), 1)
+    put_at(state, fields.STEP, HERE)
+    return True
+
+
+@jit()
+def slot_of(state: int, record: int) -> Any:
+    """Return the index of the port that the request of a reply came through, its number there, and its slot."""
+    asker, number = word_of(record, ASKER), word_of(record, NUMBER)
+    lane = number >> LANE_BIT
+    number &= (1 << LANE_BIT) - 1
+    index = lane * at(state, fields.N_LOCAL) + asker - at(state, fields.FIRST_LOCAL)
+    port = at(state, fields.PORTS) + index * PORT_BYTES
+    return index, number, port + PAGE + number % SLOTS * SLOT_BYTES
+
+
+@jit()
+def place_of(state: int, record: int) -> Any:
+    """Return the address at which a payload goes as it is; 0: it needs to be handled."""
+    kind = word_of(record, KIND)
+    if kind == REPLY:
+        _, _, slot = slot_of(state, record)
+        source = word_of(slot, SOURCE)
+        if word_of(slot, KIND) == TABLE or source < 0:
+            return slot + PAGE
+        return at(state, fields.SEGMENT) + source
+    if kind == MIRROR:
+        return at(state, fields.SEGMENT) + word_of(record, OFFSET)
+    if kind == PUT and word_of(record, RANK) == 0:
+        return heap_of(state, record)
+    return np.int64(0)
+
+
+@jit()
+def heap_of(state: int, record: int) -> Any:
+    """Return the address of the memory in a heap here that a record is about."""
+    heap = at(state, fields.HEAPS) + word_of(record, TARGET) * at(state, fields.STRIDE)
+    return heap + word_of(record, OFFSET)
+
+
+@jit()
+def _arrival(state: int, index: int) -> Any:
+    """Return the address of one of the payloads that are being received."""
+    return at(state, fields.ARRIVALS) + index * _ARRIVAL_BYTES
+
+
+@jit()
+def _is_apart(state: int, count: int, place: int, nbytes: int) -> Any:
+    """Return whether memory overlaps with none of that in which the first ``count`` payloads arrive."""
+    for index in range(count):
+        taken = peek(_arrival(state, index) + 8)
+        if place < taken + peek(_arrival(state, index) + 16) and taken < place + nbytes:
+            return False
+    return True
+
+
+@jit()
+def choose_arrivals(state: int, first: int) -> int:
+    """Choose the payloads that may be received together with that of the record at ``first`` of the batch; return their number."""
+    memory, end = at(state, fields.RECEIVED), at(state, fields.COUNT)
+    count = rooms = 0
+    while first < end and count < ARRIVING:
+        record = memory + first
+        if word_of(record, MODE) != BULK:
+            break
+        nbytes = word_of(record, NBYTES)
+        place = place_of(state, record)
+        if place == 0:
+            if rooms == ROOMS:
+                break
+            place = row(state, fields.ROOM, rooms)
+            rooms += 1
+        elif rooms or not _is_apart(state, count, place, nbytes):
+            break
+        poke(_arrival(state, count), 0)
+        poke(_arrival(state, count) + 8, place)
+        poke(_arrival(state, count) + 16, nbytes)
+        count += 1
+        first += RECORD_BYTES
+    return count
+
+
+@jit()
+def _begin_arrivals(state: int) -> None:
+    """Have MPI receive the payload of the next record, and those that may come together with it."""
+    count = choose_arrivals(state, at(state, fields.DONE))
+    put_at(state, fields.FIRST_ARRIVAL, 0)
+    put_at(state, fields.N_ARRIVALS, count)
+    receive, byte = at(state, fields.IRECV), at(state, fields.BYTE)
+    host, communicator = at(state, fields.HOST), at(state, fields.COMMUNICATOR)
+    for index in range(count):
+        entry = _arrival(state, index)
+        place, nbytes = peek(entry + 8), peek(entry + 16)
+        note_error(state, call_7(receive, place, nbytes, byte, host, PAYLOAD, communicator, entry))
+
+
+@jit()
+def next_record(state: int) -> Any:
+    """Take the next record of the batch whose payload is here.
+
+    Returns:
+        ``WORKED`` if there was one, else ``NOTHING_TO_DO``; the addresses of the record and of its payload; the latter's size.
+    """
+    if at(state, fields.DONE) >= at(state, fields.COUNT):
+        put_at(state, fields.STEP, NO_BATCH)
+        return NOTHING_TO_DO, np.int64(0), np.int64(0), np.int64(0)
+    record = at(state, fields.RECEIVED) + at(state, fields.DONE)
+    mode, nbytes = word_of(record, MODE), np.int64(0)
+    payload, length = np.int64(0), np.int64(RECORD_BYTES)
+    if mode == INLINE:
+        nbytes, payload = word_of(record, NBYTES), record + RECORD_BYTES
+        length += (nbytes + 7) & -8
+    elif mode == BULK:
+        if at(state, fields.FIRST_ARRIVAL) == at(state, fields.N_ARRIVALS):
+            _begin_arrivals(state)
+        entry = _arrival(state, at(state, fields.FIRST_ARRIVAL))
+        if not has_come(state, entry):
+            return NOTHING_TO_DO, np.int64(0), np.int64(0), np.int64(0)
+        add_row(state, fields.HEARD, at(state, fields.HOST), 1)
+        put_at(state, fields.FIRST_ARRIVAL, at(state, fields.FIRST_ARRIVAL) + 1)
+        payload, nbytes = peek(entry + 8), peek(entry + 16)
+    put_at(state, fields.DONE, at(state, fields.DONE) + length)
+    return WORKED, record, payload, nbytes

@@ -1,0 +1,272 @@
+"""The agent's rounds, in compiled code: requests of PEs here are sent, and what other hosts ask for is done.
+
+What is short and frequent is done here: puts, ADDs, atomic operations and gets of dense memory, mirrors, arrivals at barriers, and
+answers. All else is left to Python: :func:`serve` returns, says what is next, and is called again (:mod:`emu.comm.hosts.agent`).
+It also returns when there is nothing to do for a while, so that Python sleeps, and at the latest after the time that it is given.
+
+After work the agent looks again and again for some time, and yields the core between two looks: most work comes in
+chains (an answer is followed by the next request), and a sleep and a wake take longer than a link of such a chain.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from emu.comm.hosts import fields
+from emu.comm.hosts.mpi_calls import call_kernel
+from emu.comm.hosts.receiving import (
+    heap_of,
+    next_record,
+    place_of,
+    receive_batch,
+    slot_of,
+    word_of,
+)
+from emu.comm.hosts.sending import collect, flush_all, forget_sent, has_room, reply
+from emu.comm.hosts.state import (
+    FAILED,
+    IDLE,
+    LATE,
+    NOTHING_TO_DO,
+    RECORD,
+    REQUEST,
+    ROOM,
+    WORKED,
+    add_row,
+    at,
+    poke,
+    put_at,
+    put_row,
+    row,
+)
+from emu.comm.hosts.steps import arrive_for, notify, publish
+from emu.comm.hosts.words import (
+    ADD,
+    ASKER,
+    ATOMIC,
+    BULK,
+    CODE,
+    COUNT,
+    DONE,
+    EXPECTED,
+    GENERATION,
+    GET,
+    GROUP,
+    ITEMSIZE,
+    KIND,
+    LANE_BIT,
+    MEET,
+    MEMBERS,
+    MIRROR,
+    MODE,
+    NBYTES,
+    NUMBER,
+    OFFSET,
+    OPERATION,
+    PORT_BYTES,
+    POSTED,
+    PUT,
+    RANK,
+    REPLY,
+    RESULT,
+    SIZE,
+    SLOT_BYTES,
+    SLOTS,
+    SOURCE,
+    TAG,
+    TARGET,
+    VALUE,
+)
+from emu.comm.layout import PAGE
+from emu.comm.sync.clock import clock_ns
+from emu.comm.sync.futex import sched_yield
+from emu.comm.sync.signals import atomic, put_bytes
+from emu.kernels.atomics import load_i32, load_i64
+from emu.kernels.core.address import move_bytes
+from emu.kernels.core.jit import entry_when_called, jit
+
+_TAKEN_AT_ONCE = 8
+"""Requests of one PE that are taken before those of the next."""
+_RECORDS_AT_ONCE = 64
+"""Records that are handled before requests are looked at again."""
+_LOOKS = 4
+"""Least number of looks that find nothing before there is nothing to do: MPI may need one to read what it tells in the next."""
+_SENDING_NS = 300_000
+"""For so long after a large payload began to go the agent does not rest: MPI sends it in its calls only."""
+
+
+@jit()
+def _take(state: int, index: int, slot: int) -> Any:
+    """Send the request in a slot of a port; return ``WORKED``, or ``REQUEST`` or ``ROOM``, and then nothing was done."""
+    kind = word_of(slot, KIND)
+    if kind not in (PUT, ADD, GET, ATOMIC):
+        put_at(state, fields.INDEX, index)
+        return REQUEST
+    if not has_room(state):
+        return ROOM
+    number, local = row(state, fields.TAKEN, index), at(state, fields.N_LOCAL)
+    lane, place = index // local, index % local
+    poke(slot + 8 * ASKER, at(state, fields.FIRST_LOCAL) + place)
+    poke(slot + 8 * NUMBER, number | lane << LANE_BIT)
+    put_row(state, fields.TAKEN, index, number + 1)
+    host = row(state, fields.HOST_OF, word_of(slot, TARGET))
+    payload, nbytes = np.int64(0), np.int64(-1)
+    if kind in (PUT, ADD) and word_of(slot, NBYTES):
+        nbytes, source = word_of(slot, NBYTES), word_of(slot, SOURCE)
+        payload = slot + PAGE if source < 0 else at(state, fields.SEGMENT) + source
+    collect(state, host, slot, payload, nbytes)
+    return WORKED
+
+
+@jit()
+def _take_requests(state: int) -> Any:
+    """Send what PEs have asked for; return ``NOTHING_TO_DO`` or what :func:`_take` returns."""
+    found = NOTHING_TO_DO
+    for index in range(at(state, fields.N_PORTS)):
+        port = at(state, fields.PORTS) + index * PORT_BYTES
+        first = row(state, fields.TAKEN, index)
+        posted = min(load_i64(port + 8 * POSTED), first + _TAKEN_AT_ONCE)
+        for number in range(first, posted):
+            found = _take(state, index, port + PAGE + number % SLOTS * SLOT_BYTES)
+            if found != WORKED:
+                return found
+    return found
+
+
+@jit()
+def finish(state: int, index: int, number: int, slot: int, result: int) -> None:
+    """Answer a request of a PE here."""
+    poke(slot + 8 * RESULT, result)
+    port = at(state, fields.PORTS) + index * PORT_BYTES
+    pe = at(state, fields.FIRST_LOCAL) + index % at(state, fields.N_LOCAL)
+    publish(at(state, fields.ME), port + 8 * (DONE + 8 * (number % SLOTS)), number + 1, pe)
+
+
+@jit()
+def _take_reply(state: int, record: int, payload: int, nbytes: int) -> None:
+    index, number, slot = slot_of(state, record)
+    if nbytes and word_of(record, MODE) != BULK:
+        move_bytes(place_of(state, record), payload, nbytes)
+    finish(state, index, number, slot, word_of(record, RESULT))
+
+
+@jit()
+def _meet(state: int, me: int, record: int) -> Any:
+    """Count PEs as arrived at a barrier; return whether it has come to their generation."""
+    group = at(state, fields.GROUPS) + word_of(record, GROUP) * at(state, fields.GROUP_BYTES)
+    if load_i32(group + 4) != word_of(record, GENERATION):
+        return False
+    members, tag = word_of(record, MEMBERS), word_of(record, TAG)
+    arrive_for(me, group, members, tag, word_of(record, COUNT))
+    return True
+
+
+@jit()
+def _handle(state: int, record: int, payload: int, nbytes: int) -> Any:
+    """Do what a record asks for, and answer; return whether that was done, else Python has to."""
+    kind, host = word_of(record, KIND), at(state, fields.HOST)
+    if kind == REPLY:
+        _take_reply(state, record, payload, nbytes)
+        return True
+    if kind == MIRROR:
+        if word_of(record, MODE) != BULK and nbytes:
+            move_bytes(place_of(state, record), payload, nbytes)
+        return True
+    if kind not in (MEET, PUT, ADD, GET, ATOMIC):
+        return False
+    me = row(state, fields.BLOCKS, word_of(record, ASKER))
+    if kind == MEET:
+        return _meet(state, me, record)
+    pe, offset = word_of(record, TARGET), word_of(record, OFFSET)
+    if kind == ATOMIC:
+        size, operation = word_of(record, SIZE), word_of(record, OPERATION)
+        value, expected = word_of(record, VALUE), word_of(record, EXPECTED)
+        old = np.int64(atomic(me, pe, offset, size, operation, value, expected))
+        reply(state, host, record, old, 0, -1)
+        return True
+    if word_of(record, RANK):
+        return False
+    if kind == GET:
+        reply(state, host, record, 0, heap_of(state, record), word_of(record, NBYTES))
+        return True
+    result = np.int64(0)
+    if kind == ADD:
+        header, code, size = (
+            at(state, fields.HEADER),
+            word_of(record, CODE),
+            word_of(record, ITEMSIZE),
+        )
+        poke(header + 8 * 2, payload)
+        result = call_kernel(
+            at(state, fields.ADD_DENSE), me, pe, offset, header, code, size, nbytes
+        )
+    elif word_of(record, MODE) == BULK:
+        notify(me, pe)
+    else:
+        put_bytes(me, pe, offset, payload, nbytes)
+    reply(state, host, record, result, 0, -1)
+    return True
+
+
+@jit()
+def _receive(state: int) -> Any:
+    """Do what has come; return ``NOTHING_TO_DO``, ``WORKED``, ``RECORD`` or ``ROOM``."""
+    if not receive_batch(state):
+        return NOTHING_TO_DO
+    for count in range(_RECORDS_AT_ONCE):
+        if not has_room(state):
+            return ROOM
+        found, record, payload, nbytes = next_record(state)
+        if found != WORKED:
+            return WORKED if count else NOTHING_TO_DO
+        if not _handle(state, record, payload, nbytes):
+            put_at(state, fields.RECORD, record)
+            put_at(state, fields.CONTENT, payload)
+            put_at(state, fields.CONTENT_BYTES, nbytes)
+            return RECORD
+        add_row(state, fields.HANDLED, at(state, fields.HOST), 1)
+    return WORKED
+
+
+@jit()
+def _is_idle(state: int, now: int) -> Any:
+    """Return whether there has been nothing to do for a while, after a round that found nothing."""
+    looks = at(state, fields.LOOKS) + 1
+    put_at(state, fields.LOOKS, looks)
+    if looks < _LOOKS or now - at(state, fields.WORKED_AT) < at(state, fields.SPIN_NS):
+        return False
+    is_sending = at(state, fields.SENT_HEAD) < at(state, fields.SENT_TAIL)
+    return not is_sending or now - at(state, fields.PAYLOAD_AT) > _SENDING_NS
+
+
+@jit()
+def rounds(state: int, limit_ns: int) -> int:
+    """Do what there is to do, until Python has to do something, or for the given time; return one of the codes of ``state``."""
+    begun = clock_ns()
+    while True:
+        found = _take_requests(state)
+        if found <= WORKED:
+            came = _receive(state)
+            found = max(found, came)
+        if found == ROOM or found <= WORKED:
+            flush_all(state)
+            forget_sent(state)
+        if at(state, fields.ERROR):
+            return FAILED
+        now = clock_ns()
+        if found != NOTHING_TO_DO:
+            put_at(state, fields.WORKED_AT, now)
+            put_at(state, fields.LOOKS, 0)
+            if found > WORKED:
+                return found
+        elif _is_idle(state, now):
+            return IDLE
+        else:
+            sched_yield()
+        if now - begun > limit_ns:
+            return LATE
+
+
+serve = entry_when_called(rounds, 2)
