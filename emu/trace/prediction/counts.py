@@ -14,7 +14,7 @@ from typing import Any
 
 from emu.trace.events import Site
 from emu.trace.prediction.errors import PredictionError
-from emu.trace.prediction.work import Product, Traffic, Work
+from emu.trace.prediction.work import Product, Traffic, Work, joined
 
 VERSION = 1
 
@@ -30,7 +30,9 @@ products give is taken for ``acc += dot(a, b)``, which tensor cores do on the wa
 
 
 def work_of_site(site: Site) -> Work | None:
-    """Return the work of a launch of a site; None: it was not counted.
+    """Return the work of a launch or a call of a site; None: it was not counted.
+
+    Counts are those of one launch or call, or a list of those of kernels that run one after the other.
 
     Raises:
         PredictionError: Its counts are not such as a launch has.
@@ -40,13 +42,21 @@ def work_of_site(site: Site) -> Work | None:
     if counts is None:
         return None
     try:
-        if counts["version"] != VERSION:
-            raise ValueError(f"version must be {VERSION}, but got {counts['version']!r}")
-        return _work(counts, details.get("num_warps"))
+        if isinstance(counts, list):
+            return joined(
+                [(_checked_work(each, None), _count(each["launches"], 1)) for each in counts]
+            )
+        return _checked_work(counts, details.get("num_warps"))
     except PredictionError as error:
         raise PredictionError(f"the counts of {site.name!r} are none: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise PredictionError(f"the counts of {site.name!r} are none: {error!r:.160}") from None
+
+
+def _checked_work(counts: Mapping[str, Any], warps: object) -> Work:
+    if counts["version"] != VERSION:
+        raise ValueError(f"version must be {VERSION}, but got {counts['version']!r}")
+    return _work(counts, warps)
 
 
 def _work(counts: Mapping[str, Any], warps: object) -> Work:

@@ -45,6 +45,9 @@ class Costs(Protocol):
     def compute(self, event: Event, recorded: int) -> int:
         """Return how long a kernel, an operation or a turn computes, which took so long here."""
 
+    def launches(self, event: Event) -> int | None:
+        """Return how many kernels the host launches for an event; None: it does it itself, or waits for it."""
+
     def message(self, nbytes: int) -> Message:
         """Return what a message occupies."""
 
@@ -183,9 +186,10 @@ class _Replay:
         heapq.heappush(self._heap, (ready, number))
 
     def _is_launch(self, state: _LaneState, step: Step) -> bool:
-        return (
-            step.do in (Do.EVENT, Do.OPEN) and self._kind[state.lane.pe][step.event] == Kind.LAUNCH
-        )
+        pe = state.lane.pe
+        if step.do is Do.OPEN:
+            return self._kind[pe][step.event] == Kind.LAUNCH
+        return step.do is Do.EVENT and (self._costs.launches((pe, step.event)) or 0) > 0
 
     def _step(self, state: _LaneState, number: int, now: int) -> None:
         step, pe = state.lane.steps[state.place], state.lane.pe
@@ -317,8 +321,9 @@ class _Replay:
         # A kernel is shown from when its device is free.
         self._whole[event[0]][event[1]] = True
         self._finish(event, end - busy if kind in _LAUNCHES else state.begun, end, end)
-        if kind == Kind.LAUNCH:
-            state.host += self._costs.launch_issue
+        launches = self._costs.launches(event)
+        if launches is not None:
+            state.host += launches * self._costs.launch_issue
         else:
             state.host = end
         state.stream = end
