@@ -184,5 +184,5 @@ def _space_of(op: LocalOp) -> Shape | None:
 
 
 def _axis_of(op: LocalOp) -> int | None:
-    """Return the axis along which a vector operation needs whole rows."""
-    return None if op[0].kind == "map" else int(op[3][0])
+    """Return the axis along which a vector operation needs whole rows; None: it needs none, or is no vector operation."""
+    return int(op[3][0]) if op[0].kind in ("reduce", "row") else None

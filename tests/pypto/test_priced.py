@@ -147,6 +147,26 @@ def test_ops_of_other_extents_are_other_kernels_and_alike_ones_count_together(ev
     assert moved(small) == (3 * 4 * 15, 3 * 4 * 15)
 
 
+def test_what_is_no_vector_operation_is_a_kernel_of_its_own(events) -> None:
+    def kernel(x, out):
+        turned = pypto.transpose(x + 1.0, 0, 1)
+        flat = pypto.reshape(turned * 2.0, [12, 2])
+        total = pypto.sum(flat, [0, 1], keepdim=True)
+        pypto.assemble(pypto.exp(total), [0, 0], out)
+
+    run(kernel, array(4, 6), array(1, 1))
+    (kernels,) = events.of_ops()
+    assert [counts.name for counts in kernels] == [
+        "add",
+        "transpose",
+        "mul",
+        "reshape",
+        "sum over axes",
+        "exp",
+    ]
+    assert [moved(counts) for counts in kernels] == [*[(96, 96)] * 4, (96, 4), (4, 4)]
+
+
 def test_a_line_has_a_site_for_each_shape(events) -> None:
     for n in (4, 8, 4):
         pypto.from_numpy(array(n, n)) + 1.0

@@ -14,7 +14,7 @@ from typing import Any
 
 from emu.trace.events import Site
 from emu.trace.prediction.errors import PredictionError
-from emu.trace.prediction.work import Product, Traffic, Work, joined
+from emu.trace.prediction.work import LONGEST, Product, Traffic, Work, joined
 
 VERSION = 1
 
@@ -90,7 +90,10 @@ def _library_work(counts: Mapping[str, Any], launches: float) -> Work:
         sizes = [round(_count(dot[name], 1)) for name in ("batch", "m", "n", "k")]
         dtype, times = str(dot["a"]), _count(dot["times"]) / launches
         dtype = "f8" if dtype.startswith("f8") else _LIBRARY_DOT.get(dtype, dtype)
-        products.append(Product(sizes[0] * sizes[1], sizes[2], sizes[3], dtype, times))
+        product = Product(sizes[0] * sizes[1], sizes[2], sizes[3], dtype, times)
+        if max(product[:3]) > LONGEST:
+            raise ValueError(f"extents of a product must be at most {LONGEST}, but got {product}")
+        products.append(product)
     units = counts["work"]
     return Work(
         programs=1,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from emu.trace.prediction.devices.device import Device
 from emu.trace.prediction.errors import PredictionError
 from emu.trace.prediction.kernels import KernelTime, kernel_time
-from emu.trace.prediction.work import Traffic, Work
+from emu.trace.prediction.work import LONGEST, Traffic, Work
 
 TILES = ((128, 256), (256, 128), (128, 128), (64, 256), (64, 128), (64, 64))
 """Rows and columns of a program's tile that libraries choose from."""
@@ -32,8 +32,8 @@ def product_work(
         PredictionError: An extent is below 1, or the dtype is none of products.
     """
     for name, extent in (("m", m), ("n", n), ("k", k)):
-        if type(extent) is not int or not 1 <= extent <= 1 << 30:
-            raise PredictionError(f"{name} must be in [1, {1 << 30}], but got {extent!r}")
+        if type(extent) is not int or not 1 <= extent <= LONGEST:
+            raise PredictionError(f"{name} must be in [1, {LONGEST}], but got {extent!r}")
     if dtype not in ITEMSIZE:
         raise PredictionError(f"dtype must be one of {', '.join(ITEMSIZE)}, but got {dtype!r}")
     rows, columns = tile

@@ -23,10 +23,11 @@ import numpy.typing as npt
 from emu.trace.events import Kind, Thread
 from emu.trace.prediction.dependencies import Dependencies, Event, dependencies_of
 from emu.trace.prediction.errors import PredictionError
-from emu.trace.prediction.links import Message, Ports
+from emu.trace.prediction.links import LONGEST_S, Message, Ports
 from emu.trace.prediction.steps import Do, Lane, PeSteps, Step, steps_of
 from emu.trace.reading import Trace
 
+_LONGEST = round(LONGEST_S * 1e9)
 _LAUNCHES = (Kind.LAUNCH, Kind.OP)
 _MESSAGES = (Kind.PUT, Kind.GET, Kind.SIGNAL, Kind.ATOMIC)
 
@@ -192,6 +193,7 @@ class _Replay:
         return step.do is Do.EVENT and (self._costs.launches((pe, step.event)) or 0) > 0
 
     def _step(self, state: _LaneState, number: int, now: int) -> None:
+        self._check_time(state.lane.pe, now)
         step, pe = state.lane.steps[state.place], state.lane.pe
         if step.do is Do.EVENT:
             self._event(state, number, now, (pe, step.event))
@@ -334,7 +336,15 @@ class _Replay:
         self._has_begun[event] = now
         self._wake("begin", event)
 
+    def _check_time(self, pe: int, now: int) -> None:
+        if now > _LONGEST:
+            raise PredictionError(
+                f"the predicted time of a run must be at most {LONGEST_S:g} s, but PE {pe} takes longer: a number of the device is too small, or host "
+                "or uncounted too large"
+            )
+
     def _finish(self, event: Event, begin: int, end: int, effect: int) -> None:
+        self._check_time(event[0], end)
         self._begin[event[0]][event[1]], self._end[event[0]][event[1]] = begin, end
         self._effect.setdefault(event, effect)
         self._wake("effect", event)

@@ -16,6 +16,10 @@ MOST = 1e30
 """Largest count; what is larger was not counted."""
 
 
+LONGEST = 1 << 30
+"""Largest extent of a product."""
+
+
 class Traffic(NamedTuple):
     """What programs move of a tensor.
 
