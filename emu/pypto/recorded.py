@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Hashable, Sequence
 from types import CodeType
@@ -13,12 +12,12 @@ from emu.comm.world.recording import Recorder
 from emu.pypto.node import place_of
 from emu.tile.counting.state import Counting
 from emu.trace.events import Kind
+from emu.trace.names import with_unnumbered
 
 _now = time.monotonic_ns
 _OP = int(Kind.OP)
 _LAUNCH = int(Kind.LAUNCH)
 _MOST_NAMES = 4
-_NUMBERED = re.compile(r"\bshmem\d+")
 
 
 class _Calls:
@@ -55,10 +54,7 @@ def record_action(
         action: What it does.
         origin: Code and instruction of the program that has made the op. Default: those that run now.
     """
-    if "shmem" in label:
-        label = _NUMBERED.sub(
-            "shmem", label
-        )  # each create has a new number: none has a site of its own
+    label = with_unnumbered(label)
     begun = _now()
     if origin is not None:
         try:
