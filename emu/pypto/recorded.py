@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from types import CodeType
 from typing import Any
 
@@ -71,7 +71,7 @@ def record_action(
 
 
 def record_batch(
-    recorder: Recorder, compute: Callable[..., None], ops: Sequence[Any], is_large: bool
+    recorder: Recorder, compute: Callable[..., None], ops: list[Any], is_large: bool
 ) -> None:
     """Compute local ops, and record them as one event, at the line of the program that needs them.
 
@@ -94,7 +94,7 @@ def record_batch(
             recorder.write_span(recorder.here(_OP, label, details, key=key), begun, ended)
 
 
-def _priced(ops: Sequence[Any]) -> tuple[Hashable, Callable[[], dict[str, Any]]]:
+def _priced(ops: list[Any]) -> tuple[Hashable, Callable[[], dict[str, Any]]]:
     from emu.pypto.priced import kernels_of  # where somebody counts; it is not needed else
 
     key, details = kernels_of(ops)

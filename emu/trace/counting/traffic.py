@@ -143,8 +143,9 @@ _Note = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]
 _OF_COLLECTIVES = ("array", "root", "pairs", "send_counts")
 
 
-def _nothing(args: tuple[Any, ...], named: dict[str, Any]) -> None:
+def _nothing(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """Return an argument that a method does not have."""
+    return None
 
 
 def _arguments(kind: type[Any], name: str) -> dict[str, _Argument]:

@@ -282,3 +282,19 @@ def test_events_that_wait_for_each_other_are_refused() -> None:
         PredictionError, match=r"event 0 of PE 0 \(WAIT, thread PROGRAM\) waits for events"
     ):
         replay(maker.trace(), PlainCosts(maker.trace()))
+
+
+def test_a_test_behind_a_wait_that_was_ended_looks_again_and_is_no_unknown_wait() -> None:
+    maker = TraceMaker(2)
+    maker.add(0, Kind.SIGNAL, 10, 2, peer=1, flow=7)
+    maker.add(1, Kind.WAIT, 0, 12, flow=7, name="wait_until")
+    maker.then(1, Kind.WAIT, 1, name="test")
+    maker.then(1, Kind.WAIT, 1, name="test_all")
+    maker.then(1, Kind.LAUNCH, 4)
+    maker.then(1, Kind.WAIT, 1, name="test")
+    maker.then(1, Kind.WAIT, 1, name="wait_until")
+    trace = maker.trace()
+    found = replay(trace, PlainCosts(trace))
+    assert found.unmatched == [(1, 4), (1, 5)]
+    ends = found.end[1].tolist()
+    assert ends[0] == ends[1] == ends[2]
