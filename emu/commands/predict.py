@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emu.commands.trace.outputs import is_same_file
+from emu.commands.same_file import is_same_file
 from emu.kernels.core.figures import seconds_text
 from emu.trace.errors import TraceError
 from emu.trace.prediction.devices.device import Device

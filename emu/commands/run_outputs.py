@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from emu.commands.same_file import is_same_file
 from emu.kernels.core.messages import shown
 
 
@@ -33,7 +34,7 @@ def check_outputs(options: argparse.Namespace) -> None:
                 f"{name} must be a file that can be written, but got {shown(file)}: {reason}"
             )
         for role, read in _inputs(options):
-            if _is_same(file, read):
+            if is_same_file(file, read):
                 raise ArgumentError(
                     f"{name} must be another file than {role}, but got {shown(file)} for both"
                 )
@@ -53,13 +54,6 @@ def _inputs(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
         yield "that of --replay", options.replay
     if options.predict is not None:
         yield "that of --predict", options.predict
-
-
-def _is_same(output: str, read: str) -> bool:
-    try:
-        return os.path.samefile(output, read)
-    except (OSError, ValueError):
-        return False  # one of them is not there
 
 
 def _refusal(path: Path) -> str | None:

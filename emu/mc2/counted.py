@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +49,72 @@ def normalised(dtype: np.dtype[np.generic], elements: int) -> Work:
 def restored(dtype: np.dtype[np.generic], elements: int) -> Work:
     """Return the work of making a weight of quantised elements."""
     return operators.fused(operators.FUSED["dequantize"], _name(dtype), elements)
+
+
+class SpanCounts:
+    """What a span computes; parts of one product are one kernel of a device."""
+
+    def __init__(self) -> None:
+        self._rows: Counter[tuple[Hashable, int, int, np.dtype[np.generic]]] = Counter()
+        self._bytes: Counter[tuple[str, str, str]] = Counter()
+        self._work: Work = Counter()
+
+    def multiply(
+        self,
+        x1: Array,
+        out: Array,
+        *,
+        scales: int = 0,
+        more: Array | None = None,
+        weight: Hashable = None,
+    ) -> None:
+        """Add some rows of a product.
+
+        Args:
+            x1: [..., k], the rows.
+            out: [..., n], their results.
+            scales: Factors of each result in fp32.
+            more: What is added to the results.
+            weight: Tells products of several weights apart.
+        """
+        k, n = x1.shape[-1], out.shape[-1]
+        self._rows[weight, k, n, x1.dtype] += math.prod(x1.shape[:-1])
+        self._move("loaded", "x1", x1)
+        self._move("stored", "result", out)
+        if scales:
+            self._work += multiplications(out.size, scales)
+        if more is not None:
+            self._work += operators.added(_name(FLOAT32), more.size)
+            self._move("loaded", "more", more)
+
+    def normalise(self, rows: Array) -> None:
+        """Add that a residual is added to rows, and that they are normalised."""
+        self._work += normalised(rows.dtype, rows.size)
+        for verb, operand in (
+            ("loaded", "y"),
+            ("loaded", "residual"),
+            ("stored", "y"),
+            ("stored", "result"),
+        ):
+            self._move(verb, operand, rows)
+
+    def _move(self, verb: str, operand: str, array: Array) -> None:
+        self._bytes[verb, operand, _name(array.dtype)] += array.size * array.itemsize
+
+    def to_json(self, name: str) -> list[dict[str, Any]]:
+        """Return the counts of a call of this name, as an event has them; none if nothing was computed."""
+        if not self._bytes:
+            return []
+        found = OperatorCounts()
+        found.operators = max(1, len(self._rows))
+        for (_, k, n, dtype), m in self._rows.items():
+            kind = _name(dtype)
+            found.multiply(Product(1, m, n, k), kind, kind, "i32" if dtype == INT8 else "f32")
+            found.move("x2", kind, loaded=k * n * dtype.itemsize)
+        found.work.update(self._work)
+        for (verb, operand, kind), nbytes in self._bytes.items():
+            found.move(operand, kind, **{verb: nbytes})
+        return [found.counts(name, ("", 0)).to_json()]
 
 
 def note_operator(

@@ -45,6 +45,7 @@ from emu.mc2.expert_exchange import (
     counts_of,
 )
 from emu.mc2.hccl import Hccl
+from emu.mc2.spans import Noted, computing
 from emu.tile.counting.state import wants_operators
 
 _EARLY_EXPERTS = 4
@@ -285,14 +286,16 @@ def _run_alltoallv_gmm(
             early = _is_small(turn) and hccl.Query(handle) == 0
             if early:
                 experts.pack(turn)
-                for expert in range(*turn):
-                    mine, place = permutation.kept_rows(expert, group.my_pe)
-                    experts.multiply(expert, experts.x, experts.x_scale, mine, gmm_y, place)
+                with computing(None, group.my_pe, "own rows of experts", -1):
+                    for expert in range(*turn):
+                        mine, place = permutation.kept_rows(expert, group.my_pe)
+                        experts.multiply(expert, experts.x, experts.x_scale, mine, gmm_y, place)
             hccl.Wait(handle)
             received.to_experts(turn)
-            for expert in range(*turn):
-                for part in permutation.parts(expert, group.my_pe if early else None):
-                    experts.multiply(expert, received.rows, row_scales, part, gmm_y, part)
+            with computing(None, group.my_pe, "rows of experts", 0):
+                for expert in range(*turn):
+                    for part in permutation.parts(expert, group.my_pe if early else None):
+                        experts.multiply(expert, received.rows, row_scales, part, gmm_y, part)
     return gmm_y, mm_y, received.rows
 
 
@@ -339,15 +342,17 @@ def _run_gmm_alltoallv(
         for handle, turn, keeper in zip(handles, turns, kept, strict=True):
             if keeper is not None:
                 experts.pack(turn)
-            for expert in range(*turn):
-                for part in permutation.parts(expert, keeper):
-                    experts.multiply(expert, experts.x, experts.x_scale, part, rows, part)
+            with computing(None, group.my_pe, "rows of experts", 0):
+                for expert in range(*turn):
+                    for part in permutation.parts(expert, keeper):
+                        experts.multiply(expert, experts.x, experts.x_scale, part, rows, part)
             products.to_ranks(turn)
             hccl.Commit(handle)
             if keeper is not None:
-                for expert in range(*turn):
-                    place, mine = permutation.kept_rows(expert, keeper)
-                    experts.multiply(expert, experts.x, experts.x_scale, mine, y, place)
+                with computing(None, group.my_pe, "own rows of experts", -1):
+                    for expert in range(*turn):
+                        place, mine = permutation.kept_rows(expert, keeper)
+                        experts.multiply(expert, experts.x, experts.x_scale, mine, y, place)
         mm_y = shared.multiply()
         for handle in handles:
             hccl.Wait(handle)
@@ -404,6 +409,7 @@ class Experts:
         columns = None if self.weight_scale is None else self.weight_scale[expert]
         packed = self._packed.get(expert)
         weight = self.weight[expert] if packed is None else packed
+        _note(x[rows], out[place], scale, columns, expert)
         _product(x[rows], weight, scale, columns, out[place])
 
     def pack(self, turn: Turn) -> None:
@@ -452,7 +458,9 @@ class Shared:
         if self.x is None:
             return None
         out = np.empty((len(self.x), self.weight.shape[1]), self.dtype)
-        _product(self.x, self.weight, self.x_scale, self.weight_scale, out)
+        with computing(None, -1, "product of the shared expert", -1):
+            _note(self.x, out, self.x_scale, self.weight_scale, None)
+            _product(self.x, self.weight, self.x_scale, self.weight_scale, out)
         return out
 
 
@@ -485,6 +493,15 @@ def _scales(
     columns = check_array(names[1], weight_scale, shape, (FLOAT32,))
     rows = None if x_scale is None else check_array(names[0], x_scale, (len(x),), (FLOAT32,))
     return None if rows is None else np.ascontiguousarray(rows), np.ascontiguousarray(columns)
+
+
+def _note(
+    x: Array, out: Array, x_scale: Array | None, weight_scale: Array | None, expert: int | None
+) -> None:
+    """Count some rows of a product, where somebody counts what spans compute."""
+    if Noted.counted is not None:
+        scales = (x_scale is not None) + (weight_scale is not None)
+        Noted.counted.multiply(x, out, scales=scales, weight=expert)
 
 
 def _product(

@@ -31,6 +31,7 @@ from emu.mc2.arguments import (
 from emu.mc2.operands import Operands
 from emu.mc2.product import restore_weight
 from emu.mc2.session import Communication, CommunicationOptions, Operator, session
+from emu.mc2.spans import Noted
 from emu.mc2.splitting import TileSplit
 
 
@@ -329,6 +330,8 @@ class _Norm:
         self.out = out
 
     def finish(self, y: Array, rows: slice) -> None:
+        if Noted.counted is not None:
+            Noted.counted.normalise(y[rows])
         with np.errstate(all="ignore"):
             part = y[rows]
             total = part.astype(FLOAT32) + self.residual[rows].astype(FLOAT32)

@@ -22,6 +22,7 @@ from emu.mc2.arguments import (
     check_vector,
     local_memory,
 )
+from emu.mc2.spans import Noted
 
 _SCALES = (FLOAT32, *HALVES)
 _OFFSETS = (*_SCALES, INT32, INT8)
@@ -84,6 +85,9 @@ class Product:
             tokens: fp32 [rows] or [blocks, rows], a scale for each row of an int8 x1.
             more: [rows, n], added before the rounding.
         """
+        if Noted.counted is not None:
+            scales = 0 if self.scale is None else 1 + (tokens is not None)
+            Noted.counted.multiply(x1, out, scales=scales, more=more)
         if self.scale is None:
             beta = 0.0
             if more is not None:  # the kernel adds beta * out in fp32, before its only rounding

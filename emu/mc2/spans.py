@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from emu.comm.world import recording
+from emu.tile.counting.state import wants_operators
 from emu.trace.events import Kind
+
+if TYPE_CHECKING:
+    from emu.mc2.counted import SpanCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +38,41 @@ class Span:
     end_ns: int
 
 
+class Noted:
+    """What the open span computes, where that is recorded and counted.
+
+    Attributes:
+        counted: Its counts, as they grow; None: nobody wants them.
+    """
+
+    counted: SpanCounts | None = None
+
+
 @contextlib.contextmanager
 def computing(trace: list[Span] | None, pe: int, name: str, turn: int) -> Iterator[None]:
-    """Append the block's span to ``trace``, if there is one, and to the trace of the run, if that is recorded."""
+    """Append the block's span to ``trace``, if there is one, and to the trace of the run, if that is recorded.
+
+    Where operators are counted the event's site has what the block computes, as :class:`Noted` was told; a block that told nothing is none of a device's.
+    """
     recorder = recording.active
     if trace is None and recorder is None:
         yield
         return
+    if recorder is not None and wants_operators():
+        from emu.mc2.counted import SpanCounts  # where somebody counts
+
+        Noted.counted = SpanCounts()
     start = time.monotonic_ns()
-    yield
+    try:
+        yield
+    finally:
+        found, Noted.counted = Noted.counted, None
     end = time.monotonic_ns()
     if trace is not None:
         trace.append(Span(pe, "compute", name, turn, start, end))
     if recorder is not None:
-        site = recorder.here(Kind.TURN, name, {"turn": turn}, key=turn)
+        details: dict[str, object] = {"turn": turn}
+        if found is not None:
+            details["counts"] = found.to_json(name)
+        site = recorder.here(Kind.TURN, name, details, key=json.dumps(details))
         recorder.write_span(site, start, end)

@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from emu.pypto.node import find_origin
+from emu.pypto.node import find_origin, place_of
 from emu.pypto.operation import Attributes, LocalOp, Operation, Rectangle
-from emu.pypto.recorded import place_of
 from emu.pypto.symbolic import Shape
 from emu.tile.counting import operators
 from emu.tile.counting.counts import Counts
@@ -50,6 +49,15 @@ class Operand(NamedTuple):
     def nbytes(self) -> int:
         """Bytes of them."""
         return self.elements * self.itemsize
+
+
+class Described(NamedTuple):
+    """An op as what counts of it, which holds no tensor alive."""
+
+    operation: Operation
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    attributes: Attributes
 
 
 _ATEN = {
@@ -97,12 +105,15 @@ def note(op: LocalOp) -> None:
     """Count an op that the program submits now."""
     if Counting.sink is None:
         return
+    origin = find_origin()
+    Counting.sink(counts_of(described(op), ("", 0) if origin is None else place_of(*origin)))
+
+
+def described(op: LocalOp) -> Described:
+    """Return an op as what counts of it."""
     operation, inputs, outputs, attributes = op
     given = tuple([_operand(x, outputs) for x in inputs])
-    results = tuple([_operand(t, ()) for t in outputs])
-    origin = find_origin()
-    place = ("", 0) if origin is None else place_of(*origin)
-    Counting.sink(_counts(operation, given, results, attributes, place))
+    return Described(operation, given, tuple([_operand(t, ()) for t in outputs]), attributes)
 
 
 def _operand(x: Rectangle | np.generic, outputs: Sequence[Rectangle]) -> Operand:
@@ -112,22 +123,30 @@ def _operand(x: Rectangle | np.generic, outputs: Sequence[Rectangle]) -> Operand
     return Operand(FROM_NUMPY[x.dtype.np_dtype].name, x.dtype.itemsize, x.valid_shape, result)
 
 
-@functools.lru_cache(4096)
-def _counts(
-    operation: Operation,
-    inputs: tuple[Operand, ...],
-    outputs: tuple[Operand, ...],
-    attributes: Attributes,
-    place: tuple[str, int],
-) -> Counts:
-    found = OperatorCounts()
-    found.operators = 1
+def add_work(found: OperatorCounts, op: Described) -> None:
+    """Add what an op computes."""
+    operation, inputs, outputs, attributes = op
     name = _ATEN.get(operation.name, operation.name)
     if name == "matmul":
         product = _product(inputs, outputs[0], attributes)
         found.multiply(product, inputs[0].dtype, inputs[1].dtype, "f32")
     else:
         found.work += _work(name, operation, inputs, outputs, attributes)
+
+
+@functools.lru_cache(4096)
+def counts_of(op: Described, place: tuple[str, int]) -> Counts:
+    """Return the counts of an op by itself.
+
+    Args:
+        op: The op.
+        place: File and line of it.
+    """
+    found = OperatorCounts()
+    found.operators = 1
+    add_work(found, op)
+    operation, inputs, outputs, attributes = op
+    name = _ATEN.get(operation.name, operation.name)
     for operand, label in zip(inputs, _labels(name, operation, inputs, attributes), strict=True):
         loaded = operand.nbytes
         if name in _GATHERS and label == "a":

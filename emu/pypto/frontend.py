@@ -16,9 +16,11 @@ from emu.pypto.context import CONTEXT, Schedule, check_schedule, new_scope
 from emu.pypto.dtypes import Array, DataType, data_type_of
 from emu.pypto.errors import ArgumentError, KernelError, PyptoWarning
 from emu.pypto.foreign import as_array, is_foreign
+from emu.pypto.recorded import begin_call, end_call
 from emu.pypto.spec import TensorSpec, specs_of
 from emu.pypto.symbolic import SymbolicScalar, as_flag, as_int, as_shape
 from emu.pypto.tensor import Tensor, wrap
+from emu.tile.counting.state import Counting
 
 __all__ = ["Kernel", "cond", "jit", "loop", "options"]
 
@@ -90,7 +92,9 @@ class Kernel:
             if self._specs:
                 self._check(dict(zip(self._names, args, strict=True)))
         before = CONTEXT.graph.enter(self._scope(is_kernel=True))
-        failed = True
+        failed, is_counted = True, Counting.operators
+        if is_counted:
+            begin_call(getattr(self, "__name__", "kernel"))
         CONTEXT.kernel_depth += 1
         try:
             result = self._function(*args, **kwargs)
@@ -98,6 +102,8 @@ class Kernel:
         finally:
             CONTEXT.kernel_depth -= 1
             CONTEXT.graph.leave(before, failed=failed)
+            if is_counted:
+                end_call()
         return result
 
     def _bind(

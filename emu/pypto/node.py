@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import sys
@@ -177,12 +178,18 @@ def title_of(seq: int, label: str, origin: Origin | None) -> str:
     """Return what reports call an op."""
     if origin is None:
         return f"{label} (op {seq})"
-    code, instruction = origin
+    file, line = place_of(*origin)
+    return f"{label} (op {seq}, {os.path.basename(file)}:{line})"
+
+
+@functools.lru_cache(4096)
+def place_of(code: CodeType, instruction: int) -> tuple[str, int]:
+    """Return file and line of an instruction."""
     line = code.co_firstlineno
     for start, end, number in code.co_lines():
         if start <= instruction < end and number is not None:
             line = number
-    return f"{label} (op {seq}, {os.path.basename(code.co_filename)}:{line})"
+    return code.co_filename, line
 
 
 def find_origin() -> Origin | None:

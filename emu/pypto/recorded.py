@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
-import functools
-import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable
 from types import CodeType
 from typing import Any
 
+from emu.comm.world import recording
 from emu.comm.world.recording import Recorder
+from emu.pypto.node import place_of
+from emu.tile.counting.state import Counting
 from emu.trace.events import Kind
+from emu.trace.names import with_unnumbered
 
 _now = time.monotonic_ns
 _OP = int(Kind.OP)
+_LAUNCH = int(Kind.LAUNCH)
 _MOST_NAMES = 4
-_NUMBERED = re.compile(r"\bshmem\d+")
+
+
+class _Calls:
+    """Whether a kernel runs whose launch was recorded: what it does is no launch of the host."""
+
+    is_launched = False
+
+
+def begin_call(name: str) -> None:
+    """Record that a kernel begins, where this process is recorded and counts: a device launches all that it does at once."""
+    if recording.active is not None:
+        now = _now()
+        site = recording.active.here(_LAUNCH, name, {"counts": []}, key="launch")
+        recording.active.write_span(site, now, now)
+        _Calls.is_launched = True
+
+
+def end_call() -> None:
+    """Note that no kernel runs any more."""
+    _Calls.is_launched = False
 
 
 def record_action(
@@ -32,10 +54,7 @@ def record_action(
         action: What it does.
         origin: Code and instruction of the program that has made the op. Default: those that run now.
     """
-    if "shmem" in label:
-        label = _NUMBERED.sub(
-            "shmem", label
-        )  # each create has a new number: none has a site of its own
+    label = with_unnumbered(label)
     begun = _now()
     if origin is not None:
         try:
@@ -52,23 +71,33 @@ def record_action(
 
 
 def record_batch(
-    recorder: Recorder, compute: Callable[..., None], ops: Sequence[Any], is_large: bool
+    recorder: Recorder, compute: Callable[..., None], ops: list[Any], is_large: bool
 ) -> None:
-    """Compute local ops, and record them as one event, at the line of the program that needs them."""
+    """Compute local ops, and record them as one event, at the line of the program that needs them.
+
+    Where operators are counted its site has what they do on a device: a prediction asks for that.
+    """
     names = [op[0].name for op in ops[:_MOST_NAMES]]  # before, as they are taken from the list
-    more = f" and {len(ops) - _MOST_NAMES} more" if len(ops) > _MOST_NAMES else ""
+    label = ", ".join(names)
+    if len(ops) > _MOST_NAMES:
+        label += f" and {len(ops) - _MOST_NAMES} more"
+    priced = _priced(ops) if Counting.operators else None
     begun = _now()
     try:
         compute(ops, is_large)
     finally:
-        recorder.end(_OP, f"{', '.join(names)}{more}", begun)
+        if priced is None:
+            recorder.end(_OP, label, begun)
+        else:
+            ended = _now()
+            key, details = priced  # other shapes on this line have a site of their own
+            recorder.write_span(recorder.here(_OP, label, details, key=key), begun, ended)
 
 
-@functools.lru_cache(4096)
-def place_of(code: CodeType, instruction: int) -> tuple[str, int]:
-    """Return file and line of an instruction."""
-    line = code.co_firstlineno
-    for start, end, number in code.co_lines():
-        if start <= instruction < end and number is not None:
-            line = number
-    return code.co_filename, line
+def _priced(ops: list[Any]) -> tuple[Hashable, Callable[[], dict[str, Any]]]:
+    from emu.pypto.priced import kernels_of  # where somebody counts; it is not needed else
+
+    key, details = kernels_of(ops)
+    if not _Calls.is_launched:
+        return key, details
+    return (key, "launched"), lambda: {**details(), "launches": 0}

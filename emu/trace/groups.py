@@ -7,8 +7,6 @@ of its event's time but for the call itself: the event is written when it is ove
 
 from __future__ import annotations
 
-import functools
-import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,6 +27,7 @@ from emu.trace import fused_operations, lines, ring
 from emu.trace.events import Kind
 from emu.trace.fused_calls import RecordedExchange
 from emu.trace.fused_operations import Spots
+from emu.trace.names import unnumbered, with_unnumbered
 from emu.trace.operations import NOWHERE, WRONG, bound, bound_sync
 from emu.trace.ring import FLOW_PE_SHIFT
 
@@ -45,7 +44,6 @@ end_of_meeting = lines.end_of_meeting
 _SIGNAL, _WAIT, _LOCK, _COLLECTIVE, _ALLOCATE = map(
     int, (Kind.SIGNAL, Kind.WAIT, Kind.LOCK, Kind.COLLECTIVE, Kind.ALLOCATE)
 )
-_NUMBERS = re.compile(r"\d+")
 
 
 class Recorded(Group):
@@ -96,13 +94,13 @@ class Recorded(Group):
     ) -> list[int]:
         """Wait as :meth:`Group.wait_for` does."""
         listed = words if isinstance(words, list) else self._words(words)
-        begun = _now()
+        begun, name = _now(), with_unnumbered(describe)
         try:
             held = super().wait_for(listed, describe, needed=needed)
         except StoppedError:
-            self._stopped(begun, _WAIT, describe)
+            self._stopped(begun, _WAIT, name)
             raise
-        self._ended(begun, describe, [listed[i][:2] for i in held])
+        self._ended(begun, name, [listed[i][:2] for i in held])
         return held
 
     def test_some(
@@ -246,14 +244,9 @@ class Recorded(Group):
         write(self._ring, begun, -array.nbytes, 0, site, -1)
 
 
-@functools.lru_cache(256)
 def _named(what: str, name: str) -> str:
-    """Return what the event of an array's memory is called.
-
-    Without numbers: a program that numbers its arrays in a loop (each create of PyPTO does) would have a new name, and so a new
-    site, each time, until the trace has no room for more.
-    """
-    return f"{what} {_NUMBERS.sub('*', name)}".rstrip()
+    """Return what the event of an array's memory is called."""
+    return f"{what} {unnumbered(name)}".rstrip()
 
 
 def _native_kernel_calls(self: Recorded) -> Mapping[str, Dispatcher]:

@@ -57,7 +57,7 @@ def lanes_of(trace: Trace, pe: int) -> dict[Lane, npt.NDArray[np.int64]]:
     numbers = events["thread"].astype(np.int64)
     on_links = np.isin(events["kind"], _OF_LINKS) & (events["peer"] >= 0)
     on_links &= numbers == Thread.PROGRAM
-    numbers[on_links] = FIRST_LINK + events["peer"][on_links]
+    numbers[on_links] = FIRST_LINK + events["peer"][on_links].astype(np.int64)
     numbers[events["kind"] == Kind.COUNTER] = -1
     found: dict[Lane, list[int]] = {}
     for number in np.unique(numbers[numbers >= 0]).tolist():

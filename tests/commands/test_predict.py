@@ -103,9 +103,9 @@ def test_the_numbers_of_a_device_are_shown_with_their_sources(folder: Path, caps
         ),
         (
             ["run.emutrace", "--device", "bad.toml"],
-            "the device bad.toml: value of [hbm] must be more than 0 (B/s), but got -1",
+            "the device bad.toml: value of [hbm] must be at least 1 (B/s), but got -1",
         ),
-        (["run.emutrace", "--set", "hbm=-1"], "set: hbm must be more than 0 (B/s), but got -1"),
+        (["run.emutrace", "--set", "hbm=-1"], "set: hbm must be at least 1 (B/s), but got -1"),
         (
             ["run.emutrace", "--link", "quick"],
             "link must be a factor as in 2x, or BANDWIDTH[,LATENCY], but got 'quick'",

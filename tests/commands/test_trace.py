@@ -77,5 +77,5 @@ def test_what_cannot_be_converted_is_told(command):
         (("--pe", "7", "a.emutrace", "a.json"), "pe must be in [0, 2), but got 7"),
     ):
         done = command("trace", "convert", *words)
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert text in done.stderr

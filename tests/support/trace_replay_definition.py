@@ -65,7 +65,8 @@ class Definition:
         step, pe = lane["steps"][0], lane["pe"]
         event = (pe, step.event)
         is_event = step.do in (Do.EVENT, Do.OPEN)
-        launches = is_event and self.row(event)["kind"] == Kind.LAUNCH
+        launches = step.do is Do.EVENT and (self.costs.launches(event) or 0) > 0
+        launches |= step.do is Do.OPEN and self.row(event)["kind"] == Kind.LAUNCH
         ready = max(lane["host"], lane["stream"])
         if launches:
             ready = max(
@@ -180,7 +181,10 @@ class Definition:
         computes = kind in (Kind.LAUNCH, Kind.OP)
         self.times[event] = (now - busy if computes else begun, now)
         self.effect.setdefault(event, now)
-        lane["host"] = lane["host"] + self.costs.launch_issue if kind == Kind.LAUNCH else now
+        launches = self.costs.launches(event)
+        lane["host"] = (
+            now if launches is None else lane["host"] + launches * self.costs.launch_issue
+        )
         lane["stream"] = now
         lane["doing"] = None
         lane["steps"].pop(0)

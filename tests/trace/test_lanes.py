@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made_traces import FLOW, write
+from trace_programs import TraceMaker
 
 from emu.trace.events import EVENT, Kind, Site
 from emu.trace.lanes import FIRST_LINK, Lane, arrows_of, counters_of, lanes_of
@@ -109,3 +110,10 @@ def test_no_arrow_leads_to_a_counter_which_is_on_no_lane() -> None:
 def test_a_link_comes_behind_all_threads() -> None:
     assert Lane(FIRST_LINK, 0).name == "link to PE 0"
     assert Lane(FIRST_LINK + 3, 2).name == "link to PE 3 (3)"
+
+
+def test_an_event_whose_peer_is_the_largest_number_is_on_a_lane() -> None:
+    maker = TraceMaker(1)
+    maker.then(0, Kind.PUT, 5, peer=32767, flow=7)
+    trace = maker.trace()
+    assert [lane.number for lane in lanes_of(trace, 0)] == [FIRST_LINK + 32767]

@@ -8,14 +8,14 @@ from pathlib import Path
 from emu.trace.converting import convert
 from emu.trace.errors import TraceError
 
-_FAILED = 1
+USAGE = 2
 
 
 def run_convert(source: Path, target: Path, pe: int | None) -> int:
-    """Convert a trace; return the exit status: 0, or 1 where it could not be done."""
+    """Convert a trace; return the exit status: 0, or 2 for a wrong argument, a file that is no trace, or one that cannot be written."""
     try:
         convert(source, target, pe)
     except TraceError as error:
         sys.stderr.write(f"emu: {error}\n")
-        return _FAILED
+        return USAGE
     return 0

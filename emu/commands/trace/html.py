@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from emu.commands.trace.outputs import is_same_file
+from emu.commands.same_file import is_same_file
 from emu.kernels.core.messages import shown
 from emu.trace.errors import TraceError, TraceFileError
 from emu.trace.page.html import to_html

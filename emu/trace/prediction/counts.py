@@ -14,7 +14,7 @@ from typing import Any
 
 from emu.trace.events import Site
 from emu.trace.prediction.errors import PredictionError
-from emu.trace.prediction.work import Product, Traffic, Work
+from emu.trace.prediction.work import LONGEST, Product, Traffic, Work, joined
 
 VERSION = 1
 
@@ -30,7 +30,9 @@ products give is taken for ``acc += dot(a, b)``, which tensor cores do on the wa
 
 
 def work_of_site(site: Site) -> Work | None:
-    """Return the work of a launch of a site; None: it was not counted.
+    """Return the work of a launch or a call of a site; None: it was not counted.
+
+    Counts are those of one launch or call, or a list of those of kernels that run one after the other.
 
     Raises:
         PredictionError: Its counts are not such as a launch has.
@@ -40,13 +42,21 @@ def work_of_site(site: Site) -> Work | None:
     if counts is None:
         return None
     try:
-        if counts["version"] != VERSION:
-            raise ValueError(f"version must be {VERSION}, but got {counts['version']!r}")
-        return _work(counts, details.get("num_warps"))
+        if isinstance(counts, list):
+            return joined(
+                [(_checked_work(each, None), _count(each["launches"], 1)) for each in counts]
+            )
+        return _checked_work(counts, details.get("num_warps"))
     except PredictionError as error:
         raise PredictionError(f"the counts of {site.name!r} are none: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise PredictionError(f"the counts of {site.name!r} are none: {error!r:.160}") from None
+
+
+def _checked_work(counts: Mapping[str, Any], warps: object) -> Work:
+    if counts["version"] != VERSION:
+        raise ValueError(f"version must be {VERSION}, but got {counts['version']!r}")
+    return _work(counts, warps)
 
 
 def _work(counts: Mapping[str, Any], warps: object) -> Work:
@@ -80,7 +90,10 @@ def _library_work(counts: Mapping[str, Any], launches: float) -> Work:
         sizes = [round(_count(dot[name], 1)) for name in ("batch", "m", "n", "k")]
         dtype, times = str(dot["a"]), _count(dot["times"]) / launches
         dtype = "f8" if dtype.startswith("f8") else _LIBRARY_DOT.get(dtype, dtype)
-        products.append(Product(sizes[0] * sizes[1], sizes[2], sizes[3], dtype, times))
+        product = Product(sizes[0] * sizes[1], sizes[2], sizes[3], dtype, times)
+        if max(product[:3]) > LONGEST:
+            raise ValueError(f"extents of a product must be at most {LONGEST}, but got {product}")
+        products.append(product)
     units = counts["work"]
     return Work(
         programs=1,

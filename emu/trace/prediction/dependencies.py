@@ -3,6 +3,7 @@
 * Members of a barrier, a collective or a turn (one flow) end after all of them have begun.
 * A wait, or a wait for a lock, ends after what has ended it: the other events of its flow. Without a flow: after what another lane of its PE ended last while
   it waited.
+* A test that held, directly behind a wait of which it is known what ended it, looks at the same words again: it ends after nothing else.
 * Any other event ends after those of its flow that had begun before it, and ended before it.
 * A turn of a server begins after what its PE has computed for that turn, and what is computed of a turn begins after it has come.
 * What is not on the lane of the program begins after the last event that the program had begun by then.
@@ -57,9 +58,18 @@ def dependencies_of(trace: Trace, steps: Sequence[PeSteps]) -> Dependencies:
     for pe, of_pe in enumerate(steps):
         flow, kind = trace.events[pe]["flow"].tolist(), trace.events[pe]["kind"].tolist()
         for lane in of_pe.lanes:
+            is_known = (
+                False  # whether the event before is a wait of which it is known what ended it
+            )
             for step in lane.steps:
                 if step.do not in (Do.EVENT, Do.OPEN):
                     continue
+                was_known, is_known = is_known, False
+                if kind[step.event] in _WAITS and step.do is Do.EVENT:
+                    is_test = _is_test(trace, pe, step.event)
+                    is_known = bool(flow[step.event]) or (is_test and was_known)
+                    if is_known and not flow[step.event]:
+                        continue
                 if flow[step.event] and not (kind[step.event] == Kind.TURN and step.do is Do.OPEN):
                     flows.setdefault(flow[step.event], []).append((pe, step.event))
                 elif kind[step.event] in _WAITS and step.do is Do.EVENT:
@@ -70,6 +80,11 @@ def dependencies_of(trace: Trace, steps: Sequence[PeSteps]) -> Dependencies:
         _flow(trace, events, found)
     _by_time(trace, without, steps, found)
     return found
+
+
+def _is_test(trace: Trace, pe: int, event: int) -> bool:
+    """Return whether an event is a test that held, which waits for nothing."""
+    return trace.sites[pe][int(trace.events[pe]["site"][event])].name.startswith("test")
 
 
 def _flow(trace: Trace, events: list[Event], found: Dependencies) -> None:

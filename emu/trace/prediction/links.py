@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass
 
 from emu.trace.prediction.devices.device import Device
+from emu.trace.prediction.errors import PredictionError
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,18 @@ def _algorithms(kind: str, members: int) -> list[tuple[str, int, float]]:
     return [("ring", ring, part)]
 
 
+LONGEST_S = 1e9
+"""Longest time that is predicted: thirty years; what takes longer is no prediction."""
+
+
 def nanoseconds(seconds: float) -> int:
-    """Return whole nanoseconds, rounded to the nearest."""
+    """Return whole nanoseconds, rounded to the nearest.
+
+    Raises:
+        PredictionError: It is longer than :data:`LONGEST_S`.
+    """
+    if not seconds <= LONGEST_S:
+        raise PredictionError(
+            f"the predicted time of an event must be at most {LONGEST_S:g} s, but got {seconds:g} s: a number of the device is too small"
+        )
     return round(seconds * 1e9)

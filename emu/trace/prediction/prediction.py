@@ -6,7 +6,7 @@ Internal: names may change in any release.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,13 @@ import numpy.typing as npt
 
 from emu.trace.events import Kind
 from emu.trace.prediction.devices.device import Device
-from emu.trace.prediction.pricing import COMPUTES, Options, Pricer
+from emu.trace.prediction.pricing import COMPUTES, COUNTED, Options, Pricer, is_launch_alone
 from emu.trace.prediction.replay import Replayed, replay
 from emu.trace.prediction.steps import COMMUNICATION
 from emu.trace.reading import Trace
 
 WAIT, LINK, HOST = "wait", "link", "host"
+_COMPUTING = ("LAUNCH", "OP", "TURN")
 _WAITS = (Kind.WAIT, Kind.LOCK, Kind.COMPLETE, Kind.BARRIER)
 
 
@@ -120,9 +121,10 @@ class Prediction:
             WAIT: last.wait,
             "launch": last.idle,
         }
-        computing = sum(row.predicted for row in self.rows if row.kind in ("LAUNCH", "OP"))
-        for row in self.rows:
-            if row.kind in ("LAUNCH", "OP") and computing:
+        computes = [row for row in self.rows if row.kind in _COMPUTING and row.bound != LINK]
+        computing = sum(row.predicted for row in computes)
+        for row in computes:
+            if computing:
                 shares[row.bound] = (
                     shares.get(row.bound, 0.0) + last.compute * row.predicted / computing
                 )
@@ -175,7 +177,9 @@ def _rows(trace: Trace, pricer: Pricer, replayed: Replayed) -> tuple[Row, ...]:
             kind = Kind(int(events["kind"][index]))
             if kind in kinds:
                 site = int(events["site"][index])
-                work = pricer.work(pe, site) if kind in COMPUTES else None
+                if is_launch_alone(trace.sites[pe][site]):
+                    continue
+                work = pricer.work(pe, site) if kind in COUNTED else None
                 key = (kind, trace.sites[pe][site].name, None if work is None else work.programs)
                 groups.setdefault(key, []).append((pe, index))
     rows = [_row(trace, pricer, replayed, key[0], key[1], events) for key, events in groups.items()]
@@ -208,7 +212,7 @@ def _row(
     pe, index = max(
         events, key=lambda e: int(replayed.end[e[0]][e[1]] - replayed.begin[e[0]][e[1]])
     )
-    if kind in COMPUTES:
+    if kind in COMPUTES or any(pricer.work(*_site(trace, e)) for e in events if kind in COUNTED):
         return _kernel_row(trace, pricer, basic, events)
     if kind is Kind.TURN:
         is_link = bool(trace.events[pe]["flow"][index] > 0 or sizes > 0)
@@ -225,12 +229,14 @@ def _row(
 
 
 def _kernel_row(trace: Trace, pricer: Pricer, basic: Row, events: Sequence[tuple[int, int]]) -> Row:
-    times = [(pricer.kernel(pe, int(trace.events[pe]["site"][i])), pe, i) for pe, i in events]
+    times = [(pricer.kernel(*_site(trace, event)), *event) for event in events]
     known = [(time, pe, i) for time, pe, i in times if time is not None]
     if not known:
         return Row(**{**asdict(basic), "bound": "compute", "unit": "scaled", "counted": False})
-    longest, _, _ = max(known, key=lambda each: each[0].seconds)
-    works = [pricer.work(pe, int(trace.events[pe]["site"][i])) for _, pe, i in known]
+    longest, *where = max(known, key=lambda each: each[0].seconds)
+    if not pricer.launches((where[0], where[1])):  # nobody waits for a launch
+        longest = replace(longest, latency=0.0)
+    works = [pricer.work(*_site(trace, (pe, i))) for _, pe, i in known]
     return Row(
         **{
             **asdict(basic),
@@ -243,6 +249,11 @@ def _kernel_row(trace: Trace, pricer: Pricer, basic: Row, events: Sequence[tuple
             "counted": len(known) == len(times),
         }
     )
+
+
+def _site(trace: Trace, event: tuple[int, int]) -> tuple[int, int]:
+    """Return the PE of an event, and its site."""
+    return event[0], int(trace.events[event[0]]["site"][event[1]])
 
 
 # Where time goes

@@ -66,7 +66,13 @@ class Options:
 
 
 COMPUTES = (Kind.LAUNCH, Kind.OP)
-"""Kinds of events that may have counts."""
+"""Kinds of events that compute."""
+
+COUNTED = (*COMPUTES, Kind.TURN)
+"""Kinds of events that may have counts: of turns those of products."""
+
+MOST_LAUNCHES = 1 << 20
+"""Launches of an event; more are none."""
 
 _COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce")
 
@@ -102,6 +108,7 @@ class Pricer:
         self._works: dict[tuple[int, int], Work | None] = {}
         self._columns = [_Columns(events) for events in trace.events]
         self._executions: dict[tuple[int, int], int | None] = {}
+        self._launches: dict[tuple[int, int], int | None] = {}
         self._meetings: dict[tuple[int, int, int, int], int] = {}
         self._messages: dict[int, Message] = {}
         self._copy_rate = device["hbm"] * device["efficiency.hbm"] / 2  # read and written
@@ -134,7 +141,7 @@ class Pricer:
         """Return how long a kernel, an operation or a turn computes, which took so long here."""
         pe, index = event
         columns = self._columns[pe]
-        if columns.kind[index] in COMPUTES:
+        if columns.kind[index] in COUNTED:
             site = columns.site[index]
             found = self._executions.get((pe, site), -1)
             if found == -1:
@@ -144,6 +151,26 @@ class Pricer:
             if found is not None:
                 return found
         return round(recorded * self.factor)
+
+    def launches(self, event: Event) -> int | None:
+        """Return how many kernels the host launches for an event; None: it does it itself, or waits for it."""
+        pe, index = event
+        columns = self._columns[pe]
+        kind, site = columns.kind[index], columns.site[index]
+        if kind == Kind.LAUNCH:
+            return 1
+        if kind != Kind.OP:
+            return None
+        if (pe, site) not in self._launches:
+            self._launches[pe, site] = self._launches_of(pe, site)
+        return self._launches[pe, site]
+
+    def _launches_of(self, pe: int, site: int) -> int | None:
+        work = self.work(pe, site)
+        if work is None:
+            return None
+        said = (self._trace.sites[pe][site].details or {}).get("launches")
+        return said if type(said) is int and 0 <= said <= MOST_LAUNCHES else work.launches
 
     def message(self, nbytes: int) -> Message:
         """Return what a message occupies."""
@@ -185,10 +212,10 @@ class Pricer:
             return self._options.uncounted, "given"
         predicted = recorded = 0.0
         for pe, events in enumerate(self._trace.events):
-            launches = events[np.isin(events["kind"], COMPUTES)]
+            launches = events[np.isin(events["kind"], COUNTED)]
             for site in set(launches["site"].tolist()):
                 kernel = self.kernel(pe, site)
-                if kernel is not None:
+                if kernel is not None and kernel.execution:
                     of_site = launches["duration"][launches["site"] == site]
                     predicted += kernel.execution * 1e9 * len(of_site)
                     recorded += float(of_site.sum())
@@ -206,7 +233,9 @@ class Pricer:
 
 
 def _time_of(work: Work, device: Device) -> KernelTime:
-    return operator_time(work, device) if work.kernels else kernel_time(work, device)
+    if work.kernels or work.parts is not None:
+        return operator_time(work, device)
+    return kernel_time(work, device)
 
 
 def _collective(name: str) -> str:
@@ -216,9 +245,15 @@ def _collective(name: str) -> str:
 
 
 def launch_sites(trace: Trace) -> list[Site]:
-    """Return the sites of launches."""
+    """Return the sites of launches, but for those that do nothing by themselves."""
     return [
         table[site]
         for table, events in zip(trace.sites, trace.events, strict=True)
         for site in sorted(set(events["site"][events["kind"] == Kind.LAUNCH].tolist()))
+        if not is_launch_alone(table[site])
     ]
+
+
+def is_launch_alone(site: Site) -> bool:
+    """Return whether an event of a site takes no time on a device: what follows does all that was launched."""
+    return (site.details or {}).get("counts") == []

@@ -5,10 +5,12 @@ Internal: names may change in any release.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from emu.trace.prediction.devices.device import Device
 from emu.trace.prediction.errors import PredictionError
 from emu.trace.prediction.kernels import KernelTime, kernel_time
-from emu.trace.prediction.work import Traffic, Work
+from emu.trace.prediction.work import LONGEST, Traffic, Work
 
 TILES = ((128, 256), (256, 128), (128, 128), (64, 256), (64, 128), (64, 64))
 """Rows and columns of a program's tile that libraries choose from."""
@@ -30,8 +32,8 @@ def product_work(
         PredictionError: An extent is below 1, or the dtype is none of products.
     """
     for name, extent in (("m", m), ("n", n), ("k", k)):
-        if type(extent) is not int or not 1 <= extent <= 1 << 30:
-            raise PredictionError(f"{name} must be in [1, {1 << 30}], but got {extent!r}")
+        if type(extent) is not int or not 1 <= extent <= LONGEST:
+            raise PredictionError(f"{name} must be in [1, {LONGEST}], but got {extent!r}")
     if dtype not in ITEMSIZE:
         raise PredictionError(f"dtype must be one of {', '.join(ITEMSIZE)}, but got {dtype!r}")
     rows, columns = tile
@@ -59,7 +61,28 @@ def product_work(
     )
 
 
-def fastest_product(m: int, n: int, k: int, dtype: str, device: Device) -> KernelTime:
-    """Return the predicted time of a product with the best of :data:`TILES`."""
-    times = [kernel_time(product_work(m, n, k, dtype, tile), device) for tile in TILES]
-    return min(times, key=lambda time: time.seconds)
+def fastest_product(
+    m: int, n: int, k: int, dtype: str, device: Device, more: Work | None = None
+) -> KernelTime:
+    """Return the predicted time of a product with the best of :data:`TILES`.
+
+    Args:
+        m: Rows of the result.
+        n: Its columns.
+        k: What is summed over.
+        dtype: That of the operands.
+        device: The device.
+        more: What its kernel computes and moves beside that. Default: nothing.
+    """
+    works = [product_work(m, n, k, dtype, tile) for tile in TILES]
+    if more is not None:
+        works = [
+            replace(
+                work,
+                vector=more.vector,
+                special=more.special,
+                tensors=(*work.tensors, *more.tensors),
+            )
+            for work in works
+        ]
+    return min((kernel_time(work, device) for work in works), key=lambda time: time.seconds)

@@ -14,7 +14,7 @@ from emu.trace.prediction.counts import work_of_site
 from emu.trace.prediction.devices.device import Device
 from emu.trace.prediction.errors import PredictionError
 from emu.trace.prediction.kernels import KernelTime, kernel_time
-from emu.trace.prediction.pricing import launch_sites
+from emu.trace.prediction.pricing import is_launch_alone, launch_sites
 from emu.trace.prediction.work import Work
 from emu.trace.reading import Trace
 
@@ -84,7 +84,8 @@ def rank(trace: Trace, kernel: str, device: Device) -> list[Ranked]:
         launches = events[events["kind"] == Kind.LAUNCH]
         for number in sorted(set(launches["site"].tolist())):
             site = table[number]
-            work = work_of_site(site) if site.name == kernel else None
+            is_named = site.name == kernel and not is_launch_alone(site)
+            work = work_of_site(site) if is_named else None
             if work is None:
                 continue
             _, durations = found.setdefault(_key(work), (work, []))

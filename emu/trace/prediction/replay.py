@@ -23,10 +23,11 @@ import numpy.typing as npt
 from emu.trace.events import Kind, Thread
 from emu.trace.prediction.dependencies import Dependencies, Event, dependencies_of
 from emu.trace.prediction.errors import PredictionError
-from emu.trace.prediction.links import Message, Ports
+from emu.trace.prediction.links import LONGEST_S, Message, Ports
 from emu.trace.prediction.steps import Do, Lane, PeSteps, Step, steps_of
 from emu.trace.reading import Trace
 
+_LONGEST = round(LONGEST_S * 1e9)
 _LAUNCHES = (Kind.LAUNCH, Kind.OP)
 _MESSAGES = (Kind.PUT, Kind.GET, Kind.SIGNAL, Kind.ATOMIC)
 
@@ -44,6 +45,9 @@ class Costs(Protocol):
 
     def compute(self, event: Event, recorded: int) -> int:
         """Return how long a kernel, an operation or a turn computes, which took so long here."""
+
+    def launches(self, event: Event) -> int | None:
+        """Return how many kernels the host launches for an event; None: it does it itself, or waits for it."""
 
     def message(self, nbytes: int) -> Message:
         """Return what a message occupies."""
@@ -183,11 +187,13 @@ class _Replay:
         heapq.heappush(self._heap, (ready, number))
 
     def _is_launch(self, state: _LaneState, step: Step) -> bool:
-        return (
-            step.do in (Do.EVENT, Do.OPEN) and self._kind[state.lane.pe][step.event] == Kind.LAUNCH
-        )
+        pe = state.lane.pe
+        if step.do is Do.OPEN:
+            return self._kind[pe][step.event] == Kind.LAUNCH
+        return step.do is Do.EVENT and (self._costs.launches((pe, step.event)) or 0) > 0
 
     def _step(self, state: _LaneState, number: int, now: int) -> None:
+        self._check_time(state.lane.pe, now)
         step, pe = state.lane.steps[state.place], state.lane.pe
         if step.do is Do.EVENT:
             self._event(state, number, now, (pe, step.event))
@@ -317,8 +323,9 @@ class _Replay:
         # A kernel is shown from when its device is free.
         self._whole[event[0]][event[1]] = True
         self._finish(event, end - busy if kind in _LAUNCHES else state.begun, end, end)
-        if kind == Kind.LAUNCH:
-            state.host += self._costs.launch_issue
+        launches = self._costs.launches(event)
+        if launches is not None:
+            state.host += launches * self._costs.launch_issue
         else:
             state.host = end
         state.stream = end
@@ -329,7 +336,15 @@ class _Replay:
         self._has_begun[event] = now
         self._wake("begin", event)
 
+    def _check_time(self, pe: int, now: int) -> None:
+        if now > _LONGEST:
+            raise PredictionError(
+                f"the predicted time of a run must be at most {LONGEST_S:g} s, but PE {pe} takes longer: a number of the device is too small, or host "
+                "or uncounted too large"
+            )
+
     def _finish(self, event: Event, begin: int, end: int, effect: int) -> None:
+        self._check_time(event[0], end)
         self._begin[event[0]][event[1]], self._end[event[0]][event[1]] = begin, end
         self._effect.setdefault(event, effect)
         self._wake("effect", event)

@@ -6,7 +6,7 @@ Internal: names may change in any release.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -14,6 +14,10 @@ from emu.trace.prediction.errors import PredictionError
 
 MOST = 1e30
 """Largest count; what is larger was not counted."""
+
+
+LONGEST = 1 << 30
+"""Largest extent of a product."""
 
 
 class Traffic(NamedTuple):
@@ -54,6 +58,8 @@ class Work:
         warps: Warps of a program; None: not known.
         products: Of a library's call, its products; ``dot`` has their FLOPs.
         kernels: Of a library's call, how many kernels it is; 0: it is a launch, whose programs are known.
+        parts: Of several calls one after the other, each, and how often; the other attributes are their sums. None: it is one. Without any part
+            there is nothing to do on a device.
     """
 
     programs: int
@@ -67,6 +73,7 @@ class Work:
     warps: int | None = None
     products: tuple[Product, ...] = ()
     kernels: int = 0
+    parts: tuple[tuple[Work, float], ...] | None = None
 
     def __post_init__(self) -> None:
         if (
@@ -105,6 +112,40 @@ class Work:
     def divided(self, programs: int) -> Work:
         """Return the same work divided among another number of programs."""
         return replace(self, programs=programs, ops=self.ops * self.programs / programs)
+
+    @property
+    def launches(self) -> int:
+        """Kernels that a device launches for it."""
+        return self.kernels if self.parts is not None else max(1, self.kernels)
+
+
+def joined(parts: Sequence[tuple[Work, float]]) -> Work:
+    """Return the work of library's calls one after the other.
+
+    Args:
+        parts: Each, and how often.
+    """
+    return Work(
+        programs=1,
+        dot=_summed([(work.dot, times) for work, times in parts]),
+        vector=_summed([(work.vector, times) for work, times in parts]),
+        special=sum(work.special * times for work, times in parts),
+        tensors=tuple(
+            Traffic(moved * times, unique * times)
+            for work, times in parts
+            for moved, unique in work.tensors
+        ),
+        kernels=round(sum(work.launches * times for work, times in parts)),
+        parts=tuple(parts),
+    )
+
+
+def _summed(tables: Sequence[tuple[Mapping[str, float], float]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for table, times in tables:
+        for dtype, count in table.items():
+            found[dtype] = found.get(dtype, 0.0) + count * times
+    return found
 
 
 def _check(name: str, value: object, low: float) -> None:

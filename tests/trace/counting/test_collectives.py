@@ -115,10 +115,32 @@ def run_calls() -> dict[str, list[int]]:
     return found
 
 
-def test_collectives_of_three_pes() -> None:
-    rows = emu.launch(run_calls, 3, timeout=60)
+@pytest.mark.parametrize("files", [(), ("run.emutrace",)])
+def test_collectives_of_three_pes(files: tuple[str, ...], tmp_path: Path) -> None:
+    """Of a World that is recorded, too."""
+    rows = emu.launch(run_calls, 3, timeout=60, trace=[tmp_path / file for file in files])
     for name, (_, wanted) in CALLS.items():
         assert [row[name] for row in rows] == wanted, name
+
+
+def run_words() -> int:
+    world, traffic = emu.world(), Traffic()
+    word, out = world.alloc(1, np.int64), np.zeros(1, np.int64)
+    traffic.watch(world)
+    other = 1 - world.my_pe
+    world.fetch_add(word, 1, other)
+    world.fetch_add_nbi(out, word, 1, other)
+    world.fetch_nbi(out, word, pe=other)
+    world.quiet()
+    return traffic.bytes[world.my_pe, other]
+
+
+@pytest.mark.parametrize("files", [(), ("run.emutrace",)])
+def test_atomic_operations_count_in_a_recorded_world_too(
+    files: tuple[str, ...], tmp_path: Path
+) -> None:
+    trace = [tmp_path / file for file in files]
+    assert emu.launch(run_words, 2, timeout=60, trace=trace) == [24, 24]
 
 
 def test_a_collective_of_a_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from emu.comm.world.world import World
 from emu.commands.main import main
+from emu.trace.counting.traffic import Traffic
 
 SCRIPT = """
 import numpy as np
@@ -51,6 +53,43 @@ def test_a_run_on_two_pes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
     matrix = re.findall(r"^PE \d .*$", text, re.MULTILINE)[2:]
     # PE 0: a put, a put_signal and an atomic operation; PE 1: a put, and what PE 0 got of it.
     assert [row.split()[2:] for row in matrix] == [["0", "816"], ["420", "0"]]
+
+
+KERNEL = """
+import numpy as np
+import emu
+import triton
+from emu import shmem
+
+
+@triton.jit
+def send(source, target, pe):
+    shmem.put(target, source, 64, pe)
+
+
+world = emu.world()
+source, target = world.alloc(16, np.float32), world.alloc(16, np.float32)
+send[(1,)](source.local, target.local, 1 - world.my_pe)
+world.barrier()
+"""
+
+
+def test_what_kernels_move_counts_whether_the_run_is_recorded_or_not(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "sending.py"
+    script.write_text(KERNEL)
+    for more in ([], ["--trace", str(tmp_path / "run.emutrace")]):
+        assert main(["run", "--count", *more, "-n", "2", str(script)]) == 0
+        rows = re.findall(r"^PE \d .*$", capfd.readouterr().out, re.MULTILINE)
+        assert [row.split()[2:] for row in rows[-2:]] == [["0", "64"], ["64", "0"]]
+
+
+def test_a_class_is_made_once_for_each_kind_of_group() -> None:
+    traffic = Traffic()
+    kind = traffic.counted(World)
+    assert traffic.counted(World) is kind
+    assert traffic.counted(World._group_type) is kind._group_type
 
 
 def test_count_with_checks_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -118,7 +118,10 @@ def test_a_launch_without_counts_has_no_work() -> None:
     "counts",
     [
         5,
-        [],
+        [5],
+        ["x"],
+        [counts_json(programs=1), {}],
+        [counts_json(programs=1, launches=0)],
         "x",
         {},
         {"version": 2},

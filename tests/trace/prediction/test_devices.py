@@ -83,12 +83,12 @@ def test_an_unknown_device_is_refused() -> None:
         (
             "value = 3350000000000.0",
             "value = -1",
-            r"value of \[hbm\] must be more than 0 \(B/s\), but got -1",
+            r"value of \[hbm\] must be at least 1 \(B/s\), but got -1",
         ),
         (
             "value = 3350000000000.0",
             "value = nan",
-            r"value of \[hbm\] must be more than 0 \(B/s\), but got nan",
+            r"value of \[hbm\] must be at least 1 \(B/s\), but got nan",
         ),
         (
             "value = 3350000000000.0",
@@ -103,7 +103,7 @@ def test_an_unknown_device_is_refused() -> None:
         (
             "value = 0.82",
             "value = 1.5",
-            r"value of \[link.efficiency\] must be more than 0 and at most 1, but got 1.5",
+            r"value of \[link.efficiency\] must be at least 1e-06 and at most 1, but got 1.5",
         ),
         (
             "value = 132",
@@ -194,10 +194,10 @@ def test_more_multiprocessors_are_more_of_the_same(h100: Device) -> None:
         ("hbx=2x", r"there is no number 'hbx'; did you mean hbm\?"),
         ("hbm=fast", r"hbm must be a number in B/s, or a factor as in 2x, but got 'fast'"),
         ("hbm=-2x", r"the factor of hbm must be a number of at least 0, as in 2x, but got '-2x'"),
-        ("hbm=0x", r"set: hbm must be more than 0 \(B/s\), but got 0"),
+        ("hbm=0x", r"set: hbm must be at least 1 \(B/s\), but got 0"),
         ("hbm=4GHz", r"hbm must be a number in B/s"),
         ("sms=-5", r"set: sms must be at least 1 and at most 65536, but got -5"),
-        ("efficiency.dot=2x", r"efficiency.dot must be more than 0 and at most 1, but got 1.6"),
+        ("efficiency.dot=2x", r"efficiency.dot must be at least 1e-06 and at most 1, but got 1.6"),
         ("atomic=2x", r"NVIDIA H100 SXM5 80GB has no atomic that 2x could multiply"),
         (
             "launch.latency=1e9",

@@ -8,9 +8,14 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trace_programs import TraceMaker
 
+from emu.trace.events import Kind
+from emu.trace.prediction.devices.files import load_device
 from emu.trace.prediction.errors import PredictionError
-from emu.trace.prediction.rank import kendall_tau
+from emu.trace.prediction.prediction import predict
+from emu.trace.prediction.pricing import Options
+from emu.trace.prediction.rank import kendall_tau, rank
 
 TIMES = st.lists(st.integers(0, 6), min_size=2, max_size=12)
 
@@ -54,3 +59,16 @@ def test_it_is_what_pairs_say(data: st.DataObject, first: list[int]) -> None:
 def test_what_is_no_list_of_times_is_refused(first: object, second: object, message: str) -> None:
     with pytest.raises(PredictionError, match=message):
         kendall_tau(first, second)  # type: ignore[arg-type]
+
+
+def test_a_launch_whose_kernels_are_events_of_their_own_has_no_configuration() -> None:
+    maker = TraceMaker(1)
+    maker.then(0, Kind.LAUNCH, 0, name="layer", details={"counts": []})
+    trace = maker.trace()
+    with pytest.raises(PredictionError, match=r"counted \(there is none\), but got 'layer'"):
+        rank(trace, "layer", load_device("h100"))
+    with pytest.raises(PredictionError, match="programs must name a kernel of the trace"):
+        predict(trace, load_device("h100"), Options(programs={"layer": 2}))
+    alone = predict(trace, load_device("h100"))
+    assert alone.rows == ()
+    assert alone.seconds == pytest.approx(load_device("h100")["launch.latency"])

@@ -35,6 +35,12 @@ class PlainCosts:
     def compute(self, event: tuple[int, int], recorded: int) -> int:
         return recorded * self.factor
 
+    def launches(self, event: tuple[int, int]) -> int | None:
+        kind = self.trace.events[event[0]]["kind"][event[1]]
+        if kind == Kind.OP:  # without counts, or of a number of kernels
+            return (None, 0, 1, 3)[event[1] % 4]
+        return 1 if kind == Kind.LAUNCH else None
+
     def message(self, nbytes: int) -> Message:
         return Message(nbytes // self.bytes_per_ns, 2 * nbytes // self.bytes_per_ns, self.latency)
 
@@ -276,3 +282,19 @@ def test_events_that_wait_for_each_other_are_refused() -> None:
         PredictionError, match=r"event 0 of PE 0 \(WAIT, thread PROGRAM\) waits for events"
     ):
         replay(maker.trace(), PlainCosts(maker.trace()))
+
+
+def test_a_test_behind_a_wait_that_was_ended_looks_again_and_is_no_unknown_wait() -> None:
+    maker = TraceMaker(2)
+    maker.add(0, Kind.SIGNAL, 10, 2, peer=1, flow=7)
+    maker.add(1, Kind.WAIT, 0, 12, flow=7, name="wait_until")
+    maker.then(1, Kind.WAIT, 1, name="test")
+    maker.then(1, Kind.WAIT, 1, name="test_all")
+    maker.then(1, Kind.LAUNCH, 4)
+    maker.then(1, Kind.WAIT, 1, name="test")
+    maker.then(1, Kind.WAIT, 1, name="wait_until")
+    trace = maker.trace()
+    found = replay(trace, PlainCosts(trace))
+    assert found.unmatched == [(1, 4), (1, 5)]
+    ends = found.end[1].tolist()
+    assert ends[0] == ends[1] == ends[2]

@@ -21,11 +21,11 @@ class Key(NamedTuple):
     high: float
     default: float | None
     """Value where a file has none; None: a file must have it."""
-    open: bool = False
-    """Whether ``low`` itself is refused."""
+    whole: bool = False
+    """Whether it must be a whole number."""
 
 
-_RATE = Key("", 0.0, math.inf, None, open=True)
+_RATE = Key("", 1.0, math.inf, None)
 
 
 def _rate(unit: str, default: float | None = None) -> Key:
@@ -33,7 +33,7 @@ def _rate(unit: str, default: float | None = None) -> Key:
 
 
 def _part(default: float | None = None) -> Key:
-    return Key("", 0.0, 1.0, default, open=True)
+    return Key("", 1e-6, 1.0, default)
 
 
 def _time(default: float | None = None) -> Key:
@@ -41,10 +41,10 @@ def _time(default: float | None = None) -> Key:
 
 
 KEYS: dict[str, Key] = {
-    "sms": Key("", 1, 1 << 16, None),
-    "threads": Key("", 1, 1 << 16, 2048),
-    "occupancy.dot": Key("", 1, 64, 1),
-    "occupancy.most": Key("", 1, 64, 16),
+    "sms": Key("", 1, 1 << 16, None, whole=True),
+    "threads": Key("", 1, 1 << 16, 2048, whole=True),
+    "occupancy.dot": Key("", 1, 64, 1, whole=True),
+    "occupancy.most": Key("", 1, 64, 16, whole=True),
     **{f"dot.{dtype}": _rate("FLOP/s", math.nan) for dtype in ("f64", "f32", "tf32", "f8", "i8")},
     "dot.f16": _rate("FLOP/s"),
     "dot.bf16": _rate("FLOP/s"),
@@ -72,11 +72,11 @@ KEYS: dict[str, Key] = {
     "link.pair": _rate("B/s"),
     "link.efficiency": _part(1.0),
     "link.latency": _time(),
-    "link.devices": Key("", 1, 1 << 20, 8),
+    "link.devices": Key("", 1, 1 << 20, 8, whole=True),
     **{f"collective.{name}.base": _time(math.nan) for name in ("ll", "ll128", "simple", "switch")},
     **{f"collective.{name}.step": _time(math.nan) for name in ("ll", "ll128", "simple", "switch")},
     **{
-        f"collective.{name}.share": Key("", 0, 4, math.nan, open=True)
+        f"collective.{name}.share": Key("", 1e-6, 4, math.nan)
         for name in ("ll", "ll128", "simple", "switch")
     },
 }
@@ -100,12 +100,12 @@ SHORT = {"link": ("link.bandwidth", "link.pair")}
 
 def check_bounds(error: type[Exception], what: str, key: Key, value: float) -> None:
     """Raise an error unless a value is within the bounds of its key."""
-    inside = key.low <= value <= key.high and not (key.open and value == key.low)
-    if math.isnan(value) or not inside:
-        least = f"more than {key.low:g}" if key.open else f"at least {key.low:g}"
+    if math.isnan(value) or not key.low <= value <= key.high:
         most = "" if key.high == math.inf else f" and at most {key.high:g}"
         unit = f" ({key.unit})" if key.unit else ""
-        raise error(f"{what} must be {least}{most}{unit}, but got {value:g}")
+        raise error(f"{what} must be at least {key.low:g}{most}{unit}, but got {value:g}")
+    if key.whole and value != int(value):
+        raise error(f"{what} must be a whole number, but got {value:g}")
 
 
 def unknown(key: str) -> str:
