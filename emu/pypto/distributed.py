@@ -21,7 +21,7 @@ from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.groups import my_symbolic_pe
 from emu.pypto.hangs import slots_of
 from emu.pypto.node import Node
-from emu.pypto.order import Op
+from emu.pypto.order import op_of
 from emu.pypto.pieces import divides
 from emu.pypto.shmem import (
     Memory,
@@ -104,7 +104,7 @@ def shmem_put(
             put(data, array[where], pe, offsets=tuple(map(int.__add__, low, start)), op=put_op)
         return COMPLETE
 
-    op = Op(graph.order, "shmem_put", graph.scope, pred, reads=(src,))
+    op = op_of(graph.order, "shmem_put", graph.scope, pred, reads=(src,))
 
     def store(first: Shape, extent: Shape) -> None:
         part = array[_cut(first, extent)]
@@ -156,7 +156,7 @@ def shmem_get(
     out = new_tensor(part.shape, memory.dtype, part.valid_shape)
     get, data, array, low = memory.group.get, memory.data, out.array, part.low
     graph = CONTEXT.graph
-    op = Op(graph.order, "shmem_get", graph.scope, pred, writes=(out,))
+    op = op_of(graph.order, "shmem_get", graph.scope, pred, writes=(out,))
 
     def load(first: Shape, extent: Shape) -> None:
         whole = array[_cut(first, extent)]
@@ -230,7 +230,7 @@ def shmem_signal(
                 signal_op(words, value, pe, op=sig_op, index=first + tile)
 
     graph = CONTEXT.graph
-    op = Op(graph.order, "shmem_signal", graph.scope, pred)
+    op = op_of(graph.order, "shmem_signal", graph.scope, pred)
     do_send = op.doing(send)
     grid = slots_of(memory, words).grid if deps and divides(deps, memory) else None
     if deps and grid is not None and grid.shape:
@@ -288,7 +288,7 @@ def shmem_wait_until(
     words, n_tiles = src.slots(shape, offsets, "shmem_wait_until")
     memory.claimed.add((words.offset, row))
     graph = CONTEXT.graph
-    op = Op(graph.order, "shmem_wait_until", graph.scope, pred)
+    op = op_of(graph.order, "shmem_wait_until", graph.scope, pred)
     wait = TileWait(memory, words, row, n_tiles, cmp, value, clear, op)
     node = op.submitted(graph.submit("shmem_wait_until", deps, wait=wait))
     if node is not None and not node.done:
@@ -319,8 +319,8 @@ def shmem_barrier_all(src: ShmemTensor, pred: Pred = None) -> Tensor:
     word, group = memory.barrier_word(), memory.group
     graph = CONTEXT.graph
     last = [] if memory.last_barrier_op is None else [memory.last_barrier_op]
-    come = Op(graph.order, "shmem_barrier_all", graph.scope, pred, after=last)
-    go = Op(graph.order, "shmem_barrier_all", graph.scope, None, after=[come])
+    come = op_of(graph.order, "shmem_barrier_all", graph.scope, pred, after=last)
+    go = op_of(graph.order, "shmem_barrier_all", graph.scope, None, after=[come])
 
     def arrive() -> None:
         for pe in range(memory.n_pes):
@@ -368,7 +368,7 @@ def shmem_clear_data(
         nothing = np.zeros(part.valid_shape, memory.dtype.np_dtype)
         memory.group.put(memory.data, nothing, memory.group.my_pe, offsets=part.low, op=SET)
 
-    op = Op(CONTEXT.graph.order, "shmem_clear_data", CONTEXT.graph.scope, pred)
+    op = op_of(CONTEXT.graph.order, "shmem_clear_data", CONTEXT.graph.scope, pred)
     return token(op.submitted(run_op("shmem_clear_data", op.doing(clear), pred=deps)))
 
 
@@ -392,7 +392,7 @@ def shmem_clear_signal(src: ShmemTensor, *, pred: Pred = None) -> Tensor:
             for slot in np.flatnonzero(words.local).tolist():
                 group.signal_op(words, 0, group.my_pe, op=SET, index=slot)
 
-    op = Op(CONTEXT.graph.order, "shmem_clear_signal", CONTEXT.graph.scope, pred)
+    op = op_of(CONTEXT.graph.order, "shmem_clear_signal", CONTEXT.graph.scope, pred)
     return token(op.submitted(run_op("shmem_clear_signal", op.doing(clear), pred=deps)))
 
 
@@ -401,7 +401,10 @@ def _cut(low: Shape, extent: Shape) -> tuple[slice, ...]:
 
 
 def _sum(*places: Shape) -> Shape:
-    return tuple(map(sum, zip(*places, strict=True)))
+    total = places[0]
+    for place in places[1:]:
+        total = tuple(map(int.__add__, total, place))
+    return total
 
 
 # --- checks -----------------------------------------------------------------------------------------

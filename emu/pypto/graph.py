@@ -34,6 +34,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from emu.comm.world import recording
+from emu.comm.world.current import current
 from emu.pypto.backend import run_ops
 from emu.pypto.errors import GraphError
 from emu.pypto.gathering import Gathering
@@ -50,13 +51,7 @@ if TYPE_CHECKING:
 
 def find_world() -> World | None:
     """Return the World, or None in a process that is no PE, where local ops work all the same."""
-    from emu.comm.errors import CommError
-    from emu.comm.world.current import world
-
-    try:
-        return world()
-    except CommError:
-        return None
+    return current()
 
 
 class Graph:
