@@ -36,7 +36,7 @@ from emu.pypto.shmem import (
 )
 from emu.pypto.submission import nodes_of, run_op
 from emu.pypto.symbolic import Shape, SymInt, as_flag, as_int, as_ints, check_rank
-from emu.pypto.tensor import COMPLETE, Tensor, check_tensor, new_tensor, token
+from emu.pypto.tensor import COMPLETE, ORIGINS, Tensor, check_tensor, new_tensor, token
 from emu.pypto.tiled import Tiled, run_signals, run_tiled
 from emu.pypto.tiles import tile_starts, vec_tile
 from emu.pypto.waits import BarrierWait, TileWait
@@ -104,14 +104,16 @@ def shmem_put(
             put(data, array[where], pe, offsets=tuple(map(int.__add__, low, start)), op=put_op)
         return COMPLETE
 
-    op = op_of(graph.order, "shmem_put", graph.scope, pred, reads=(src,))
-
     def store(first: Shape, extent: Shape) -> None:
         part = array[_cut(first, extent)]
         values = part.astype(FP32) if widen else part
         for start, where in tile_starts(extent, tile):
             put(data, values[where], pe, offsets=_sum(low, first, start), op=put_op)
 
+    if graph.is_plain and not src.buffer.pending and src.node is None and not _is_held(deps):
+        graph.act("shmem_put", lambda: store(ORIGINS[len(shape)], src.valid_shape))
+        return COMPLETE
+    op = op_of(graph.order, "shmem_put", graph.scope, pred, reads=(src,))
     node = run_tiled("shmem_put", op.doing(store), Tiled(memory, low, tile, src, False), deps)
     node = op.submitted(node)
     if node is not None:
@@ -156,7 +158,6 @@ def shmem_get(
     out = new_tensor(part.shape, memory.dtype, part.valid_shape)
     get, data, array, low = memory.group.get, memory.data, out.array, part.low
     graph = CONTEXT.graph
-    op = op_of(graph.order, "shmem_get", graph.scope, pred, writes=(out,))
 
     def load(first: Shape, extent: Shape) -> None:
         whole = array[_cut(first, extent)]
@@ -164,6 +165,10 @@ def shmem_get(
             piece = whole[where]
             get(data, pe, offsets=_sum(low, first, start), shape=piece.shape, out=piece)
 
+    if graph.is_plain and not _is_held(deps):
+        graph.act("shmem_get", lambda: load(ORIGINS[len(low)], out.valid_shape))
+        return out
+    op = op_of(graph.order, "shmem_get", graph.scope, pred, writes=(out,))
     node = run_tiled("shmem_get", op.doing(load), Tiled(memory, low, tile, out, True), deps)
     node = op.submitted(node)
     if node is not None:
@@ -230,6 +235,9 @@ def shmem_signal(
                 signal_op(words, value, pe, op=sig_op, index=first + tile)
 
     graph = CONTEXT.graph
+    if graph.is_plain and not _is_held(deps):
+        graph.act("shmem_signal", lambda: send(range(n_tiles)))
+        return COMPLETE
     op = op_of(graph.order, "shmem_signal", graph.scope, pred)
     do_send = op.doing(send)
     grid = slots_of(memory, words).grid if deps and divides(deps, memory) else None
@@ -474,6 +482,15 @@ def _check_int32(value: object, argument: str) -> int:
 def _rows(memory: Memory, words: SymmetricArray, row: int) -> str:
     """Name slots for a report."""
     return f"{slots_of(memory, words).view}, src_pe {row}"
+
+
+def _is_held(deps: set[Node] | None) -> bool:
+    """Return whether one of these nodes is pending."""
+    if deps:
+        for node in deps:
+            if not node.done:
+                return True
+    return False
 
 
 def _check_pred(pred: object, src: Tensor | None) -> set[Node]:
