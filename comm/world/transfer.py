@@ -169,7 +169,10 @@ def get(
     offset, target = prepare_get(src, offsets, shape, out)
     if target.size:
         plan = copy_plan(target.shape, target.strides, src.strides, src.itemsize)
-        entry_points.move_tile(group.me, world_pe, offset, id(target), plan.address, GET)
+        if plan.dense:
+            entry_points.get_dense(group.me, world_pe, offset, id(target), target.nbytes)
+        else:
+            entry_points.move_tile(group.me, world_pe, offset, id(target), plan.address, GET)
     return target
 
 
@@ -185,7 +188,8 @@ def prepare_get(
         ArgumentError: Rank, offset, extent or ``out`` is wrong.
     """
     if offsets is not None:
-        offsets = check.integers("offsets", offsets)
+        if type(offsets) is not tuple:  # `window` looks at the entries of a tuple
+            offsets = check.integers("offsets", offsets)
         if len(offsets) != src.ndim:
             raise ArgumentError(
                 f"offsets must have src's rank {src.ndim}, but got {shown(offsets)}"

@@ -279,8 +279,27 @@ class Waiting(Allocation):
 
     def test(self, signal: SymmetricArray, cmp: Cmp, value: int, *, index: int = 0) -> bool:
         """Return whether :meth:`wait_until` would return at once."""
-        address, size, comparison, wanted = self._row(signal, index, cmp, value)
-        polls = test_word(self.me, address, size, comparison, wanted)
+        try:
+            plain = (
+                type(cmp) is Cmp
+                and type(value) is int
+                and type(index) is int
+                and signal.group is self
+                and signal.word > 0
+                and 0 <= index < signal.words
+                and signal.low_word <= value <= signal.high_word
+                and not signal.root.freed
+            )
+        except UNFIT:
+            plain = False
+        if plain:
+            size = signal.word
+            polls = test_word(self.me, self.mine + signal.offset + index * size, size, cmp, value)
+            if polls == 0:
+                return True
+        else:
+            address, size, comparison, wanted = self._row(signal, index, cmp, value)
+            polls = test_word(self.me, address, size, comparison, wanted)
         return self._polled(polls, [(signal, index, cmp, value)])
 
     def test_all(

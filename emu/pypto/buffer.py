@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from emu.pypto.dtypes import Array
 from emu.pypto.node import Node
-from emu.pypto.symbolic import Shape, overlaps
+from emu.pypto.symbolic import Shape, lies_in, overlaps
 
 if TYPE_CHECKING:
     from emu.pypto.uses import Uses
@@ -70,6 +70,8 @@ class Buffer:
 
     def collect(self, low: Shape, extent: Shape, writing: bool, into: set[Node]) -> None:
         """Add the nodes that an access to a rectangle must wait for."""
+        if not self.pending:
+            return
         self.pending = still = [entry for entry in self.pending if not entry[0].done]
         for node, other, other_extent, writes in still:
             if (writing or writes) and overlaps(low, extent, other, other_extent):
@@ -77,13 +79,12 @@ class Buffer:
 
     def is_held_in_part(self, low: Shape, extent: Shape, writing: bool) -> bool:
         """Return whether a pending node holds up a part of an access to a rectangle, but not all of it."""
-        return any(
-            not node.done
-            and (writing or writes)
-            and overlaps(low, extent, other, other_extent)
-            and any(
-                a < b or a + m > b + n
-                for a, m, b, n in zip(low, extent, other, other_extent, strict=True)
-            )
-            for node, other, other_extent, writes in self.pending
-        )
+        for node, other, other_extent, writes in self.pending:
+            if (
+                not node.done
+                and (writing or writes)
+                and overlaps(low, extent, other, other_extent)
+                and not lies_in(low, extent, other, other_extent)
+            ):
+                return True
+        return False

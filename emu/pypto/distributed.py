@@ -21,7 +21,7 @@ from emu.pypto.errors import ArgumentError, DTypeError
 from emu.pypto.groups import my_symbolic_pe
 from emu.pypto.hangs import slots_of
 from emu.pypto.node import Node
-from emu.pypto.order import Op
+from emu.pypto.order import op_of
 from emu.pypto.pieces import divides
 from emu.pypto.shmem import (
     Memory,
@@ -36,7 +36,7 @@ from emu.pypto.shmem import (
 )
 from emu.pypto.submission import nodes_of, run_op
 from emu.pypto.symbolic import Shape, SymInt, as_flag, as_int, as_ints, check_rank
-from emu.pypto.tensor import COMPLETE, Tensor, check_tensor, new_tensor, token
+from emu.pypto.tensor import COMPLETE, ORIGINS, Tensor, check_tensor, new_tensor, token
 from emu.pypto.tiled import Tiled, run_signals, run_tiled
 from emu.pypto.tiles import tile_starts, vec_tile
 from emu.pypto.waits import BarrierWait, TileWait
@@ -104,14 +104,16 @@ def shmem_put(
             put(data, array[where], pe, offsets=tuple(map(int.__add__, low, start)), op=put_op)
         return COMPLETE
 
-    op = Op(graph.order, "shmem_put", graph.scope, pred, reads=(src,))
-
     def store(first: Shape, extent: Shape) -> None:
         part = array[_cut(first, extent)]
         values = part.astype(FP32) if widen else part
         for start, where in tile_starts(extent, tile):
             put(data, values[where], pe, offsets=_sum(low, first, start), op=put_op)
 
+    if graph.is_plain and not src.buffer.pending and src.node is None and not _is_held(deps):
+        graph.act("shmem_put", lambda: store(ORIGINS[len(shape)], src.valid_shape))
+        return COMPLETE
+    op = op_of(graph.order, "shmem_put", graph.scope, pred, reads=(src,))
     node = run_tiled("shmem_put", op.doing(store), Tiled(memory, low, tile, src, False), deps)
     node = op.submitted(node)
     if node is not None:
@@ -156,7 +158,6 @@ def shmem_get(
     out = new_tensor(part.shape, memory.dtype, part.valid_shape)
     get, data, array, low = memory.group.get, memory.data, out.array, part.low
     graph = CONTEXT.graph
-    op = Op(graph.order, "shmem_get", graph.scope, pred, writes=(out,))
 
     def load(first: Shape, extent: Shape) -> None:
         whole = array[_cut(first, extent)]
@@ -164,6 +165,10 @@ def shmem_get(
             piece = whole[where]
             get(data, pe, offsets=_sum(low, first, start), shape=piece.shape, out=piece)
 
+    if graph.is_plain and not _is_held(deps):
+        graph.act("shmem_get", lambda: load(ORIGINS[len(low)], out.valid_shape))
+        return out
+    op = op_of(graph.order, "shmem_get", graph.scope, pred, writes=(out,))
     node = run_tiled("shmem_get", op.doing(load), Tiled(memory, low, tile, out, True), deps)
     node = op.submitted(node)
     if node is not None:
@@ -230,7 +235,10 @@ def shmem_signal(
                 signal_op(words, value, pe, op=sig_op, index=first + tile)
 
     graph = CONTEXT.graph
-    op = Op(graph.order, "shmem_signal", graph.scope, pred)
+    if graph.is_plain and not _is_held(deps):
+        graph.act("shmem_signal", lambda: send(range(n_tiles)))
+        return COMPLETE
+    op = op_of(graph.order, "shmem_signal", graph.scope, pred)
     do_send = op.doing(send)
     grid = slots_of(memory, words).grid if deps and divides(deps, memory) else None
     if deps and grid is not None and grid.shape:
@@ -288,7 +296,7 @@ def shmem_wait_until(
     words, n_tiles = src.slots(shape, offsets, "shmem_wait_until")
     memory.claimed.add((words.offset, row))
     graph = CONTEXT.graph
-    op = Op(graph.order, "shmem_wait_until", graph.scope, pred)
+    op = op_of(graph.order, "shmem_wait_until", graph.scope, pred)
     wait = TileWait(memory, words, row, n_tiles, cmp, value, clear, op)
     node = op.submitted(graph.submit("shmem_wait_until", deps, wait=wait))
     if node is not None and not node.done:
@@ -319,8 +327,8 @@ def shmem_barrier_all(src: ShmemTensor, pred: Pred = None) -> Tensor:
     word, group = memory.barrier_word(), memory.group
     graph = CONTEXT.graph
     last = [] if memory.last_barrier_op is None else [memory.last_barrier_op]
-    come = Op(graph.order, "shmem_barrier_all", graph.scope, pred, after=last)
-    go = Op(graph.order, "shmem_barrier_all", graph.scope, None, after=[come])
+    come = op_of(graph.order, "shmem_barrier_all", graph.scope, pred, after=last)
+    go = op_of(graph.order, "shmem_barrier_all", graph.scope, None, after=[come])
 
     def arrive() -> None:
         for pe in range(memory.n_pes):
@@ -368,7 +376,7 @@ def shmem_clear_data(
         nothing = np.zeros(part.valid_shape, memory.dtype.np_dtype)
         memory.group.put(memory.data, nothing, memory.group.my_pe, offsets=part.low, op=SET)
 
-    op = Op(CONTEXT.graph.order, "shmem_clear_data", CONTEXT.graph.scope, pred)
+    op = op_of(CONTEXT.graph.order, "shmem_clear_data", CONTEXT.graph.scope, pred)
     return token(op.submitted(run_op("shmem_clear_data", op.doing(clear), pred=deps)))
 
 
@@ -392,7 +400,7 @@ def shmem_clear_signal(src: ShmemTensor, *, pred: Pred = None) -> Tensor:
             for slot in np.flatnonzero(words.local).tolist():
                 group.signal_op(words, 0, group.my_pe, op=SET, index=slot)
 
-    op = Op(CONTEXT.graph.order, "shmem_clear_signal", CONTEXT.graph.scope, pred)
+    op = op_of(CONTEXT.graph.order, "shmem_clear_signal", CONTEXT.graph.scope, pred)
     return token(op.submitted(run_op("shmem_clear_signal", op.doing(clear), pred=deps)))
 
 
@@ -401,7 +409,10 @@ def _cut(low: Shape, extent: Shape) -> tuple[slice, ...]:
 
 
 def _sum(*places: Shape) -> Shape:
-    return tuple(map(sum, zip(*places, strict=True)))
+    total = places[0]
+    for place in places[1:]:
+        total = tuple(map(int.__add__, total, place))
+    return total
 
 
 # --- checks -----------------------------------------------------------------------------------------
@@ -471,6 +482,15 @@ def _check_int32(value: object, argument: str) -> int:
 def _rows(memory: Memory, words: SymmetricArray, row: int) -> str:
     """Name slots for a report."""
     return f"{slots_of(memory, words).view}, src_pe {row}"
+
+
+def _is_held(deps: set[Node] | None) -> bool:
+    """Return whether one of these nodes is pending."""
+    if deps:
+        for node in deps:
+            if not node.done:
+                return True
+    return False
 
 
 def _check_pred(pred: object, src: Tensor | None) -> set[Node]:

@@ -168,4 +168,12 @@ def dependencies_of(op: LocalOp) -> set[Node]:
 
 def is_held_in_part(op: LocalOp) -> bool:
     """Return whether pending nodes hold up a part of an operand or of a result, but not all of it."""
-    return any(t.buffer.is_held_in_part(t.low, t.shape, writes) for t, writes in touched(op))
+    _, inputs, outputs, _ = op
+    for t in inputs:
+        if (
+            not isinstance(t, np.generic)
+            and t.buffer.pending
+            and t.buffer.is_held_in_part(t.low, t.shape, False)
+        ):
+            return True
+    return any(t.buffer.pending and t.buffer.is_held_in_part(t.low, t.shape, True) for t in outputs)

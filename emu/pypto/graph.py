@@ -34,6 +34,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from emu.comm.world import recording
+from emu.comm.world.current import current
 from emu.pypto.backend import run_ops
 from emu.pypto.errors import GraphError
 from emu.pypto.gathering import Gathering
@@ -50,13 +51,7 @@ if TYPE_CHECKING:
 
 def find_world() -> World | None:
     """Return the World, or None in a process that is no PE, where local ops work all the same."""
-    from emu.comm.errors import CommError
-    from emu.comm.world.current import world
-
-    try:
-        return world()
-    except CommError:
-        return None
+    return current()
 
 
 class Graph:
@@ -110,7 +105,7 @@ class Graph:
         if eager and not open_deps:
             if wait is None:
                 if action is not None:
-                    self._act(label, action)
+                    self.act(label, action)
                 return None
             if wait.poll():
                 return None
@@ -144,7 +139,7 @@ class Graph:
         for number, (deps, action) in enumerate(pieces):
             open_deps = {node for node in deps if not node.done}
             if eager and not open_deps:
-                self._act(label, action)
+                self.act(label, action)
                 nodes.append(None)
                 continue
             self._seq = seq - 1
@@ -256,12 +251,12 @@ class Graph:
         """Take over what has changed in the scope."""
         self.flush()
         scope = self.scope
-        self.idle = self.pending == 0 and self._is_plain
+        self.idle = self.pending == 0 and self.is_plain
         self.is_lazy = scope.is_kernel and scope.rng is None
 
     @property
-    def _is_plain(self) -> bool:
-        """Whether ops that wait for nothing need nothing but to run."""
+    def is_plain(self) -> bool:
+        """Whether ops that wait for nothing need nothing but to run, by :meth:`act`."""
         return self.scope.rng is None and self.order is None
 
     def watch(self, group: Group) -> None:
@@ -370,14 +365,14 @@ class Graph:
             if node.scope.steering is not None:
                 node.scope.steering.point(node.title, ())
             try:
-                self._act(node.label, node.action, node.origin)
+                self.act(node.label, node.action, node.origin)
             except Exception as error:
                 self._drop(node)
                 error.add_note(f"in {node.title} of this PE")
                 raise
         self._complete(node)
 
-    def _act(self, label: str, action: Callable[[], None], origin: Origin | None = None) -> None:
+    def act(self, label: str, action: Callable[[], None], origin: Origin | None = None) -> None:
         """Run what an op does; ``origin``: where the program has made it, if that was before."""
         if recording.active is None:
             action()
@@ -395,7 +390,7 @@ class Graph:
                 self._push(dependent)
         node.dependents = []
         if self.pending == 0:
-            self.idle = self._is_plain
+            self.idle = self.is_plain
 
     def _drop(self, failed: Node) -> None:
         """Forget an op that has raised, and all that depends on it: it must not raise again."""
@@ -408,7 +403,7 @@ class Graph:
                 self.pending -= 1
                 at_hand += node.dependents
         if self.pending == 0:
-            self.idle = self._is_plain
+            self.idle = self.is_plain
 
     def _poll(self) -> bool:
         """Poll every blocked wait once; return whether one completed."""

@@ -41,7 +41,10 @@ def _places(at: Array, axis: int) -> tuple[Array, ...]:
 def _index_select(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:
     (axis,) = attributes
     a = np.asarray(inputs[0])
-    outputs[0][...] = np.take(a, _checked(inputs[1], a.shape[axis]), axis=axis)
+    at = _checked(inputs[1], a.shape[axis])
+    if at.size:
+        # Indices fit, so that none is clipped; NumPy would make a copy of the result before it raises an error.
+        np.take(a, at, axis=axis, out=outputs[0], mode="clip")
 
 
 def _scatter(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:

@@ -25,7 +25,7 @@ class Lifetimes:
         claimed: Rows of slots, as (offset in the heap, src_pe), that waits of this PE are for.
     """
 
-    __slots__ = ("_drained", "_retired", "claimed", "created", "group")
+    __slots__ = ("_drained", "_retired", "_slow", "claimed", "created", "group")
 
     def __init__(self, group: Group) -> None:
         self.group = group
@@ -33,6 +33,7 @@ class Lifetimes:
         self.claimed: set[tuple[int, int]] = set()
         self._drained = group.alloc((1,), np.dtype(np.int64), key="pypto.drained", poison=False)
         self._retired: deque[tuple[int, str]] = deque()
+        self._slow = 0
 
     def retire(self, number: int, prefix: str) -> None:
         """Publish that this PE has drained the kernel that made a create.
@@ -46,11 +47,22 @@ class Lifetimes:
 
     def collect(self) -> None:
         """Give back the slots that no PE can use any more."""
-        while self._retired:
-            number, prefix = self._retired[0]
-            if any(self.group.fetch(self._drained, pe) < number for pe in range(self.group.n_pes)):
-                return
-            self._retired.popleft()
-            for words in self.group.find_allocs(prefix):
-                self.claimed -= {(words.offset, pe) for pe in range(self.group.n_pes)}
+        retired, group = self._retired, self.group
+        if not retired or not self._have_drained(retired[0][0]):
+            return
+        drained = min(group.fetch(self._drained, pe) for pe in range(group.n_pes))
+        while retired and retired[0][0] <= drained:
+            _, prefix = retired.popleft()
+            for words in group.find_allocs(prefix):
+                self.claimed -= {(words.offset, pe) for pe in range(group.n_pes)}
                 words.free()
+
+    def _have_drained(self, number: int) -> bool:
+        """Return whether all have drained a create; the one that had not when this was last asked comes first."""
+        group = self.group
+        for step in range(group.n_pes):
+            pe = (self._slow + step) % group.n_pes
+            if group.fetch(self._drained, pe) < number:
+                self._slow = pe
+                return False
+        return True

@@ -199,9 +199,14 @@ def find_origin() -> Origin | None:
     """
     frame = sys._getframe(2)
     while frame.f_back is not None:
-        name = frame.f_globals.get("__name__", "")
-        # The kernels in ``programs`` stand for a user's program, although they lie in this package.
-        if not name.startswith("emu.pypto.") or name == "emu.pypto.programs":
+        if not _is_own(frame.f_globals.get("__name__", "")):
             break
         frame = frame.f_back
     return frame.f_code, frame.f_lasti
+
+
+@functools.lru_cache(1024)
+def _is_own(module: str) -> bool:
+    """Return whether a module of this name makes ops for others."""
+    # The kernels in ``programs`` stand for a user's program, although they lie in this package.
+    return module.startswith("emu.pypto.") and module != "emu.pypto.programs"

@@ -137,6 +137,22 @@ def order_of(group: Group) -> Order | None:
     return None if listener is None or tasks is None else Order(listener, tasks)
 
 
+def op_of(
+    order: Order | None,
+    label: str,
+    scope: Scope,
+    pred: Sequence[Rectangle] | None,
+    *,
+    reads: Sequence[Rectangle] = (),
+    writes: Sequence[Rectangle] = (),
+    after: Sequence[Op] = (),
+) -> Op:
+    """Return an op; arguments as of :class:`Op`. Where nobody wants to know of tasks it is one for all."""
+    if order is None:
+        return _UNTOLD
+    return Op(order, label, scope, pred, reads=reads, writes=writes, after=after)
+
+
 class Op:
     """An op that may be a task.
 
@@ -188,3 +204,6 @@ class Op:
         node.task = self.task
         self.task.ends_with(node)
         return node
+
+
+_UNTOLD = Op(None, "", Scope(None, False), None)

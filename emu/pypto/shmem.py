@@ -234,15 +234,19 @@ def check_data(value: object, argument: str) -> ShmemTensor:
 
 def subview(src: ShmemTensor, shape: object, offsets: object, valid_shape: object) -> ShmemTensor:
     """Return a rectangle of a view; shape and offsets default to the whole and the origin."""
+    if shape is None and offsets is None and valid_shape is None:
+        return src
+    rank = len(src.shape)
     extents = src.shape if shape is None else as_shape(shape, "shape")
-    low = (0,) * len(src.shape) if offsets is None else as_ints(offsets, "offsets")
-    check_rank(extents, len(src.shape), "shape", "src")
-    check_rank(low, len(src.shape), "offsets", "src")
+    low = (0,) * rank if offsets is None else as_ints(offsets, "offsets")
+    check_rank(extents, rank, "shape", "src")
+    check_rank(low, rank, "offsets", "src")
     if valid_shape is None:
         valid = extents
     else:
         valid = as_shape(valid_shape, "valid_shape", least=0)
-        check_rank(valid, len(src.shape), "valid_shape", "src")
+        check_rank(valid, rank, "valid_shape", "src")
+    inside: list[int] = []
     for axis, (a, n, v, size) in enumerate(zip(low, extents, valid, src.shape, strict=True)):
         if not 0 <= a < size and not (v == 0 and a >= 0):
             raise ArgumentError(
@@ -258,12 +262,10 @@ def subview(src: ShmemTensor, shape: object, offsets: object, valid_shape: objec
                 f"offsets[{axis}] + {name}[{axis}] must be at most {size}, the extent there, "
                 f"but got {a} + {v}"
             )
-    inside = tuple(
-        max(0, min(v, w - a)) for v, w, a in zip(valid, src.valid_shape, low, strict=True)
-    )
-    return ShmemTensor(
-        src.memory, tuple(a + b for a, b in zip(src.low, low, strict=True)), extents, inside
-    )
+        rest = src.valid_shape[axis] - a
+        inside.append(v if v <= rest else max(0, rest))
+    corner = tuple(map(int.__add__, src.low, low))
+    return ShmemTensor(src.memory, corner, extents, tuple(inside))
 
 
 def create_shmem_tensor(

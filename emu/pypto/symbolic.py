@@ -188,6 +188,8 @@ def as_text(value: object, argument: str) -> str:
 def as_shape(values: object, argument: str, *, least: int = 1) -> Shape:
     """Return ``values`` as a shape with every extent at least ``least``."""
     shape = as_ints(values, argument)
+    if not shape or min(shape) >= least:
+        return shape
     for axis, extent in enumerate(shape):
         if extent < least:
             raise ArgumentError(
@@ -231,6 +233,16 @@ def product(values: Iterable[int]) -> int:
 
 def overlaps(low: Shape, extent: Shape, other: Shape, other_extent: Shape) -> bool:
     """Return whether two rectangles, each given by its corner and its extents, share an element."""
-    return all(
-        a < b + n and b < a + m for a, m, b, n in zip(low, extent, other, other_extent, strict=True)
-    )
+    # A loop, not a generator: each op looks at all that is pending on its operands.
+    for a, m, b, n in zip(low, extent, other, other_extent, strict=True):
+        if a >= b + n or b >= a + m:
+            return False
+    return True
+
+
+def lies_in(low: Shape, extent: Shape, other: Shape, other_extent: Shape) -> bool:
+    """Return whether a rectangle lies in another, each given by its corner and its extents."""
+    for a, m, b, n in zip(low, extent, other, other_extent, strict=True):
+        if a < b or a + m > b + n:
+            return False
+    return True

@@ -197,10 +197,10 @@ class Tensor(ArithmeticOperand):
         at = self._element(entries)
         if any(i >= n for i, n in zip(at, self.valid_shape, strict=True)):
             return SymbolicScalar(0)
-        graph = CONTEXT.graph
-        if not graph.idle:
+        graph, buffer = CONTEXT.graph, self.buffer
+        if not graph.idle and (buffer.pending or self.node is not None or graph.order is not None):
             force(_part(self, at, (1,) * self.ndim))
-        elif self.buffer.batch == graph.batch_number:
+        elif buffer.batch == graph.batch_number:
             graph.flush()
         return SymbolicScalar(self.array[at])
 
@@ -355,8 +355,11 @@ def token(node: Node | None) -> Tensor:
     """Return the tensor [1, 1] that stands for the completion of an op (None: complete)."""
     if node is None:
         return COMPLETE
-    t = _part(COMPLETE, (0, 0), (1, 1))
-    t.name, t.node = node.label, node
+    t: Tensor = object.__new__(Tensor)
+    t.buffer, t.dtype, t.name, t.node = COMPLETE.buffer, COMPLETE.dtype, node.label, node
+    t.low = ORIGINS[2]
+    t.shape = t.valid_shape = COMPLETE.shape
+    t._array = None
     return t
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from emu.pypto.shmem import Memory
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tiled:
     """A transfer between symmetric memory and a local tensor.
 

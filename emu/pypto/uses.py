@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emu.pypto.symbolic import Shape, overlaps
+from emu.pypto.symbolic import Shape, lies_in, overlaps
 
 if TYPE_CHECKING:
     from emu.comm.world.listening import Task
@@ -33,12 +33,5 @@ class Uses:
             self.reads.append((task, low, extent))
             return
         for uses in (self.reads, self.writes):
-            uses[:] = [use for use in uses if not _lies_in(use[1], use[2], low, extent)]
+            uses[:] = [use for use in uses if not lies_in(use[1], use[2], low, extent)]
         self.writes.append((task, low, extent))
-
-
-def _lies_in(low: Shape, extent: Shape, other: Shape, other_extent: Shape) -> bool:
-    return all(
-        b <= a and a + m <= b + n
-        for a, m, b, n in zip(low, extent, other, other_extent, strict=True)
-    )

@@ -49,19 +49,19 @@ class TileWait:
 
     def poll(self) -> bool:
         """Look at the slots that have not matched; return whether none is left."""
-        return self._poll() if self._op is None else self._op.doing(self._poll)()
+        if self._op is None or self._op.task is None:
+            return self._poll()
+        return self._op.doing(self._poll)()
 
     def _poll(self) -> bool:
-        test = self.memory.group.test
-        self.left = [
+        test, slots, cmp, value = self.memory.group.test, self.slots, self.cmp, self.value
+        left = [
             slot
             for slot in self.left
-            if not (
-                test(self.slots, self.cmp, self.value, index=slot)
-                and (not self.clear or self._take(slot))
-            )
+            if not (test(slots, cmp, value, index=slot) and (not self.clear or self._take(slot)))
         ]
-        return not self.left
+        self.left = left
+        return not left
 
     def pieces(self, node: Node, add: Callable[[Node, int], Node]) -> Pieces | None:
         """Return the pieces of a wait on a view; None for signals without data, or of one tile.
@@ -70,8 +70,10 @@ class TileWait:
             node: The node of the wait.
             add: Makes the node of a piece, from that of the wait and the number of the piece.
         """
+        if self.n_tiles < 2:
+            return None
         grid = slots_of(self.memory, self.slots).grid
-        if not grid.shape or self.n_tiles < 2:
+        if not grid.shape:
             return None
         blocks = blocks_of(grid.shape, grid.tile)
         first = self.left[0] // self.n_tiles * self.n_tiles

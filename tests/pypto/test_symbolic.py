@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import emu.pypto as p
+from emu.pypto.symbolic import lies_in, overlaps
 
 # --- symbolic scalars -------------------------------------------------------------------------------
 
@@ -62,3 +65,19 @@ def test_a_symbolic_scalar_times_a_tensor_is_a_tensor():
 def test_symbolic_scalars_refuse(call, message):
     with pytest.raises(p.ArgumentError, match=message):
         call()
+
+
+def test_rectangles_overlap_and_lie_in_each_other_as_sets_of_elements_do():
+    lows, extents = (
+        list(itertools.product(range(3), repeat=2)),
+        list(itertools.product(range(1, 3), repeat=2)),
+    )
+    rectangles = list(itertools.product(lows, extents))
+
+    def elements(low, extent):
+        return set(itertools.product(*[range(a, a + n) for a, n in zip(low, extent, strict=True)]))
+
+    for one, other in itertools.product(rectangles, rectangles):
+        mine, theirs = elements(*one), elements(*other)
+        assert overlaps(*one, *other) == bool(mine & theirs)
+        assert lies_in(*one, *other) == (mine <= theirs)

@@ -82,6 +82,7 @@ class Plan:
         self._views = [self._numbers[n : n + 1].view(dtype)[:1] for n, dtype in enumerate(numbers)]
         base = address_of(self._numbers)
         self._actions: list[tuple[int | _Launch, tuple[int, ...]]] = []
+        self._has_references = any(isinstance(group, int) for group in groups)
         last = {n: place for place, group in enumerate(groups) for n in _touched(group, steps)}
         for place, group in enumerate(groups):
             # Memory that nobody needs behind this group.
@@ -101,11 +102,17 @@ class Plan:
         """Compute a batch of this structure."""
         for view, value in zip(self._views, batch.numbers, strict=True):
             view[0] = value
+        if self._has_references:
+            with np.errstate(all="ignore"):
+                self._run(batch)
+        else:
+            self._run(batch)
+
+    def _run(self, batch: Batch) -> None:
         buffers = batch.buffers
         for action, unneeded in self._actions:
             if isinstance(action, int):
-                with np.errstate(all="ignore"):
-                    run_reference(batch.ops[action])
+                run_reference(batch.ops[action])
                 # Its results go when they have been read for the last time.
                 batch.ops[action] = None  # type: ignore[call-overload]  # it is not looked at again
             else:
