@@ -59,6 +59,7 @@ from emu.comm.hosts.words import (
     CONTROL,
     COUNT,
     DONE,
+    ELEMENTS,
     GENERATION,
     GROUP,
     KIND,
@@ -94,7 +95,7 @@ from emu.comm.sync.priority import ask_for_short_slices
 
 NewsRoom: TypeAlias = Callable[[Segment, dict[int, int]], Callable[[Words, Bytes | None], None]]
 
-_WITH_PAYLOAD = (PUT, ADD)
+_WITH_PAYLOAD = (PUT, ADD, ELEMENTS)
 FOR_LAUNCHERS = ("waits", "look", "seen")
 """What launchers tell each other to find deadlocks (:mod:`emu.comm.process.joint_looks`)."""
 _LOOKS, _LOOKS_AWAKE, _LAST_LOOKS = 10, 4, 2

@@ -18,12 +18,15 @@ from emu.comm.hosts.words import (
     ATOMIC,
     CODE,
     COUNT,
+    ELEMENTS,
     EXPECTED,
     GENERATION,
     GET,
     GROUP,
+    HOW_MANY,
     ITEMSIZE,
     KIND,
+    LISTS,
     MEET,
     MEMBERS,
     MIRROR,
@@ -40,7 +43,8 @@ from emu.comm.hosts.words import (
     VALUE,
 )
 from emu.comm.memory.segment import Segment
-from emu.comm.sync import entry_points
+from emu.comm.sync import element_numbers, entry_points
+from emu.comm.sync.elements import access_elements
 from emu.comm.sync.signals import GET as FETCH
 from emu.comm.sync.signals import PUT as STORE
 from emu.kernels.strided.access_plan import add_plan, copy_plan
@@ -93,6 +97,8 @@ class Owner:
         if kind == GET:
             return 0, self._get(me, words)
         assert payload is not None
+        if kind == ELEMENTS:
+            return 0, self._elements(me, words, payload)
         return (self._add if kind == ADD else self._put)(me, words, payload), None
 
     def _memory(self, offset: int, nbytes: int) -> Bytes:
@@ -159,6 +165,16 @@ class Owner:
             plan = add_plan(shape, strides, dense, size, ordered=True)
             recovered = entry_points.add_tile(me, pe, offset, id(payload), code, plan.address)
         return int(recovered)
+
+    def _elements(self, me: int, words: Words, payload: Bytes) -> Bytes | None:
+        """Access single elements; return what was found, of stores nothing."""
+        count, lists, operation = (int(words[k]) for k in (HOW_MANY, LISTS, OPERATION))
+        given = np.zeros((3, count), np.int64)
+        given[:lists] = payload.view(np.int64).reshape(lists, count)
+        kind, size = int(words[CODE]), int(words[ITEMSIZE])
+        address = int(given.ctypes.data)
+        access_elements(me, int(words[TARGET]), address, count, operation, kind, size)
+        return None if operation == element_numbers.STORE else given[1].view(np.uint8)
 
     def _get(self, me: int, words: Words) -> Bytes:
         """Return what a record asks for: dense memory as it lies in the heap, else a copy."""

@@ -11,7 +11,8 @@ from emu.comm.hosts import steps
 from emu.comm.layout import Layout
 from emu.comm.memory.heap import Heap, register
 from emu.comm.memory.segment import Segment
-from emu.comm.sync import entry_points
+from emu.comm.sync import element_numbers, entry_points
+from emu.comm.sync.elements import access_elements
 from emu.comm.sync.signals import GET, PUT
 from emu.kernels.core.dtypes import KINDS
 from emu.kernels.strided.access_plan import add_plan, copy_plan
@@ -37,6 +38,8 @@ def warm() -> None:
         steps.store_word(free, 0)
         steps.count_arrivals(me, segment.address + layout.groups, 2, 1, 1)
         entry_points.atomic(me, 1, 0, 8, 2, 1, 0)
+        words = np.zeros(3, np.int64)
+        access_elements(me, 1, int(words.ctypes.data), 1, element_numbers.ADD, 0, 4)
         entry_points.add_dense(me, 1, 0, id(tile), kind, 4, 64)
         plan = add_plan((4, 4), (32, 4), (16, 4), 4, ordered=True)
         entry_points.add_tile(me, 1, 0, id(tile), kind, plan.address)
