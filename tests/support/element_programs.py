@@ -170,6 +170,7 @@ def dereferences(data, pe, out):
 
 @triton.jit
 def waits_for_each_other(flag):
+    """Each stores to the other one, but not the word that it waits for."""
     shmem.store(flag + 1, 1, 1 - shmem.my_pe())
     shmem.wait_until(flag, "eq", 1)
 
@@ -431,7 +432,7 @@ def main():
     """Run the programs that the command line names in each process that mpiexec has started."""
     n_pes, names = int(sys.argv[1]), sys.argv[2:]
     if names == ["deadlocks"]:
-        emu.launch(deadlocks, n_pes, transport="mpi")
+        emu.launch(deadlocks, n_pes, transport="mpi", timeout=2.0)
         return
     found = emu.launch(run_all, n_pes, args=(names,), transport="mpi")
     path = Path(os.environ["HOST_PROGRAMS_FOLDER"], f"ELEMENTS-{os.getpid()}")

@@ -114,8 +114,8 @@ def check_here(peer: Value, name: str = "pe") -> Value:
 
 
 _ELSEWHERE = (
-    "{} must be on this PE's host, at least first_here and below end_here, as loads, stores and atomics of elements cannot "
-    "reach another: use put, get, put_signal or signal"
+    "{} must be on this PE's host, at least first_here and below end_here, as loads, stores and atomics by a pointer cannot "
+    "reach another: use shmem.load, store or atomic_..., put, get, put_signal or signal"
 )
 
 
