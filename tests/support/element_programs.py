@@ -143,6 +143,16 @@ def count_up(counter, limit, olds, n: tl.constexpr):
 
 
 @triton.jit
+def grid_of_them(data, total, seen, n: tl.constexpr):
+    """Each program of a grid for one PE: all store, add and load there."""
+    pe, i = tl.program_id(0) % shmem.n_pes(), tl.arange(0, n)
+    at = data + (shmem.my_pe() * tl.num_programs(0) + tl.program_id(0)) * n + i
+    shmem.store(at, tl.program_id(0) * 1000 + i, pe)
+    shmem.atomic_add(total + i, i + 1, pe)
+    tl.store(seen + tl.program_id(0) * n + i, shmem.load(at, pe, i > 2))
+
+
+@triton.jit
 def reduces(dst, src, count, op: tl.constexpr, team):
     shmem.reduce(dst, src, count, op, team)
 
@@ -257,6 +267,24 @@ def shapes(world):
         long_run[(1,)](data.local, run, pe, 8192)
         world.barrier()
         found.append(digest(seen, run, board.local, data.local))
+        world.barrier()
+    return found
+
+
+def ways(world):
+    """Many programs on two threads; with checks of bounds; interpreted."""
+    n, me, programs = world.n_pes, world.my_pe, 12
+    found = []
+    for options in ({"num_threads": 2}, {"check": "bounds"}, {"interpret": True}):
+        data = world.alloc(n * programs * 16, np.int32, poison=False)
+        total, seen = world.alloc(16, np.int32, poison=False), np.zeros(programs * 16, np.int32)
+        grid_of_them[(programs,)](data.local, total.local, seen, 16, **options)
+        world.barrier()
+        found.append(digest(data.local, total.local, seen))
+        indices, mask = np.arange(16) * 3, np.arange(16).astype(np.uint8) % 3
+        out = np.zeros(33, np.int32)
+        pick[(1,)](data.local, indices, mask, out, (me + n // 2) % n, 16, **options)
+        found.append(digest(out))
         world.barrier()
     return found
 
@@ -405,7 +433,7 @@ def _places(draw, width, size):
 
 
 SAME = (
-    *(stores_and_loads, updates, special_floats, shapes, orders),
+    *(stores_and_loads, updates, special_floats, shapes, ways, orders),
     *(counters, reductions, errors),
 )
 """Programs that find the same on one host and over several."""

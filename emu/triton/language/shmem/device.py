@@ -95,7 +95,7 @@ def remote(pointer: tensor, pe: TensorLike) -> tensor:
 
     Args:
         pointer: A pointer into this PE's heap, or a tensor of them.
-        pe: The PE.
+        pe: The PE; it is on this PE's host.
     """
     given = machine.check_pointer(pointer, "pointer", single=False)
     return machine.translated(given, machine.check_here(machine.check_peer(pe)))
