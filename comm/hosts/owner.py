@@ -1,6 +1,6 @@
 """``Owner``: what a host does in the heaps of its PEs on behalf of PEs of other hosts, where compiled code leaves it to Python.
 
-Tiles of any strides need a plan; arrivals at a barrier that has not come to their generation are kept. All else is done in
+Tiles of any strides need a plan, single elements lists; arrivals at a barrier that has not come to their generation are kept. All else is done in
 :mod:`emu.comm.hosts.serving`.
 
 Each PE of another host has a block here, too, which this host's agent has filled. With it the agent calls the kernels
@@ -20,15 +20,19 @@ from emu.comm.hosts.words import (
     ASKER,
     CODE,
     COUNT,
+    ELEMENTS,
     GENERATION,
     GET,
     GROUP,
+    HOW_MANY,
     ITEMSIZE,
     KIND,
+    LISTS,
     MEET,
     MEMBERS,
     NBYTES,
     OFFSET,
+    OPERATION,
     RANK,
     SHAPE,
     STRIDES,
@@ -36,7 +40,8 @@ from emu.comm.hosts.words import (
     TARGET,
 )
 from emu.comm.memory.segment import Segment
-from emu.comm.sync import entry_points
+from emu.comm.sync import element_numbers, entry_points
+from emu.comm.sync.elements import access_elements
 from emu.comm.sync.signals import GET as FETCH
 from emu.comm.sync.signals import PUT as STORE
 from emu.kernels.strided.access_plan import add_plan, copy_plan
@@ -59,7 +64,7 @@ class Owner:
         self._early: list[Words] = []
 
     def apply(self, words: Words, payload: Bytes | None) -> Outcome:
-        """Do what a record asks for: a strided put, ADD or get, or an arrival."""
+        """Do what a record asks for: a strided put, ADD or get, single elements, or an arrival."""
         kind = int(words[KIND])
         if kind == MEET:
             if not self._meet(words):
@@ -69,6 +74,8 @@ class Owner:
         if kind == GET:
             return 0, self._get(me, words)
         assert payload is not None
+        if kind == ELEMENTS:
+            return 0, self._elements(me, words, payload)
         return (self._add if kind == ADD else self._put)(me, words, payload), None
 
     def _meet(self, words: Words) -> bool:
@@ -111,6 +118,16 @@ class Owner:
         plan = add_plan(shape, strides, dense, int(words[ITEMSIZE]), ordered=True)
         code = int(words[CODE])
         return int(entry_points.add_tile(me, pe, offset, id(payload), code, plan.address))
+
+    def _elements(self, me: int, words: Words, payload: Bytes) -> Bytes | None:
+        """Access single elements; return what was found, of stores nothing."""
+        count, lists, operation = (int(words[k]) for k in (HOW_MANY, LISTS, OPERATION))
+        given = np.zeros((3, count), np.int64)
+        given[:lists] = payload.view(np.int64).reshape(lists, count)
+        kind, size = int(words[CODE]), int(words[ITEMSIZE])
+        address = int(given.ctypes.data)
+        access_elements(me, int(words[TARGET]), address, count, operation, kind, size)
+        return None if operation == element_numbers.STORE else given[1].view(np.uint8)
 
     def _get(self, me: int, words: Words) -> Bytes:
         """Return a copy of the tile that a record asks for."""

@@ -33,12 +33,15 @@ from emu.comm.hosts.words import (
     CODE,
     DIRECT_BYTES,
     DONE,
+    ELEMENTS,
     EXPECTED,
     GENERATION,
     GET,
     GROUP,
+    HOW_MANY,
     ITEMSIZE,
     KIND,
+    LISTS,
     MEET,
     MEMBERS,
     NBYTES,
@@ -314,6 +317,37 @@ class Port:
                 what,
             )
             return self._await(number, what) if waits else 0
+
+    def elements(self, pe: int, how: tuple[int, int, int], lists: Words, *, waits: bool) -> None:
+        """Access single elements of a PE on another host, one after the other.
+
+        Args:
+            pe: The PE.
+            how: Operation and kind of :mod:`emu.comm.sync.element_numbers`, and bytes of an element.
+            lists: Rows of words: offsets in the heap; values, and, with ``waits``, what was found afterwards; what is expected.
+                What the operation does not need may be left out at the end, but for values if there is something to be found.
+            waits: Whether to wait until it is done.
+        """
+        operation, kind, size = how
+        what = f"elements of PE {pe} on another host"
+        fixed = {KIND: ELEMENTS, TARGET: pe, SOURCE: -1, ITEMSIZE: size, CODE: kind}
+        fixed |= {OPERATION: operation, LISTS: len(lists)}
+        most = SLOT_DATA // (8 * len(lists))
+        with self._threads:
+            if not waits:
+                self._note_open(self.places.host_of(pe))
+            waiting: list[tuple[int, Array]] = []
+            for first in range(0, lists.shape[1], most):
+                if len(waiting) == SLOTS:
+                    self._fetch(*waiting.pop(0), what)
+                number, part = self._take(), lists[:, first : first + most]
+                room = self._data[number % SLOTS][: part.nbytes]
+                np.copyto(room.view(np.int64).reshape(part.shape), part)
+                self._post(fixed | {NBYTES: part.nbytes, HOW_MANY: part.shape[1]}, what)
+                if waits:
+                    waiting.append((number, part[1]))
+            for number, found in waiting:
+                self._fetch(number, found, what)
 
     # --- what concerns all hosts of a group ------------------------------------------------
 

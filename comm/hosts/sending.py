@@ -190,7 +190,7 @@ def send_record(state: int, host: int, words: int, payload: int, nbytes: int) ->
     forget_sent(state)
     if not has_room(state):
         return 1
-    source = array_data(payload) if nbytes > 0 else np.int64(0)
+    source = array_data(payload) if nbytes > 0 else 0
     collect(state, host, array_data(words), source, nbytes)
     return NOTHING_TO_DO
 

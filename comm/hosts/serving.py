@@ -10,9 +10,8 @@ chains (an answer is followed by the next request), and a sleep and a wake take 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from emu.comm.hosts import fields
 from emu.comm.hosts.mpi_calls import call_kernel
@@ -50,6 +49,7 @@ from emu.comm.hosts.words import (
     CODE,
     COUNT,
     DONE,
+    ELEMENTS,
     EXPECTED,
     GENERATION,
     GET,
@@ -101,7 +101,7 @@ _SENDING_NS = 300_000
 def _take(state: int, index: int, slot: int) -> Any:
     """Send the request in a slot of a port; return ``WORKED``, or ``REQUEST`` or ``ROOM``, and then nothing was done."""
     kind = word_of(slot, KIND)
-    if kind not in (PUT, ADD, GET, ATOMIC):
+    if kind not in (PUT, ADD, GET, ATOMIC, ELEMENTS):
         put_at(state, fields.INDEX, index)
         return REQUEST
     if not has_room(state):
@@ -112,8 +112,8 @@ def _take(state: int, index: int, slot: int) -> Any:
     poke(slot + 8 * NUMBER, number | lane << LANE_BIT)
     put_row(state, fields.TAKEN, index, number + 1)
     host = row(state, fields.HOST_OF, word_of(slot, TARGET))
-    payload, nbytes = np.int64(0), np.int64(-1)
-    if kind in (PUT, ADD) and word_of(slot, NBYTES):
+    payload, nbytes = 0, -1
+    if kind in (PUT, ADD, ELEMENTS) and word_of(slot, NBYTES):
         nbytes, source = word_of(slot, NBYTES), word_of(slot, SOURCE)
         payload = slot + PAGE if source < 0 else at(state, fields.SEGMENT) + source
     collect(state, host, slot, payload, nbytes)
@@ -183,7 +183,7 @@ def _handle(state: int, record: int, payload: int, nbytes: int) -> Any:
     if kind == ATOMIC:
         size, operation = word_of(record, SIZE), word_of(record, OPERATION)
         value, expected = word_of(record, VALUE), word_of(record, EXPECTED)
-        old = np.int64(atomic(me, pe, offset, size, operation, value, expected))
+        old = atomic(me, pe, offset, size, operation, value, expected)
         reply(state, host, record, old, 0, -1)
         return True
     if word_of(record, RANK):
@@ -191,7 +191,7 @@ def _handle(state: int, record: int, payload: int, nbytes: int) -> Any:
     if kind == GET:
         reply(state, host, record, 0, heap_of(state, record), word_of(record, NBYTES))
         return True
-    result = np.int64(0)
+    result = 0
     if kind == ADD:
         header, code, size = (
             at(state, fields.HEADER),
@@ -242,7 +242,7 @@ def _is_idle(state: int, now: int) -> Any:
 
 
 @jit()
-def rounds(state: int, limit_ns: int) -> int:
+def rounds(state: int, limit_ns: int) -> Any:
     """Do what there is to do, until Python has to do something, or for the given time; return one of the codes of ``state``."""
     begun = clock_ns()
     while True:
@@ -269,4 +269,4 @@ def rounds(state: int, limit_ns: int) -> int:
             return LATE
 
 
-serve = entry_when_called(rounds, 2)
+serve: Callable[..., int] = entry_when_called(rounds, 2)

@@ -11,7 +11,8 @@ from emu.comm.hosts import sending, serving, steps
 from emu.comm.layout import Layout
 from emu.comm.memory.heap import Heap, register
 from emu.comm.memory.segment import Segment
-from emu.comm.sync import entry_points, signals
+from emu.comm.sync import element_numbers, entry_points, signals
+from emu.comm.sync.elements import access_elements
 from emu.comm.sync.signals import GET, PUT
 from emu.kernels.core.dtypes import KINDS
 from emu.kernels.core.jit import entry, native_address
@@ -39,6 +40,8 @@ def warm() -> None:
         steps.publish_word(me, free, 0, 1)
         steps.store_word(free, 0)
         steps.count_arrivals(me, segment.address + layout.groups, 2, 1, 1)
+        words = np.zeros(3, np.int64)
+        access_elements(me, 1, int(words.ctypes.data), 1, element_numbers.ADD, 0, 4)
         plan = add_plan((4, 4), (32, 4), (16, 4), 4, ordered=True)
         entry_points.add_tile(me, 1, 0, id(tile), kind, plan.address)
         for direction in (PUT, GET):

@@ -252,14 +252,15 @@ class Wire:
     @property
     def heard(self) -> list[int]:
         """Number of messages from each host."""
-        return self._heard.tolist()
+        return [int(count) for count in self._heard]
 
     @property
     def sent(self) -> list[int]:
         """Number of records for each host, collected ones among them."""
-        return self._sent.tolist()
+        return [int(count) for count in self._sent]
 
 
 def _view(address: int, nbytes: int) -> Bytes:
     """Return memory at an address as an array, which does not keep it."""
-    return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), np.uint8)
+    memory: Bytes = np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))
+    return memory

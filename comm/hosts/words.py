@@ -13,7 +13,7 @@ WORDS = 32
 RECORD_BYTES = 8 * WORDS
 
 # --- kinds of records: what PEs ask for,
-PUT, ADD, GET, ATOMIC, MEET, TABLE, PUSH = range(1, 8)
+PUT, ADD, GET, ATOMIC, MEET, TABLE, PUSH, ELEMENTS = range(1, 9)
 # what agents tell each other because of that,
 REPLY, MIRROR, NEWS = 16, 17, 18
 # and what agents tell each other of themselves.
@@ -27,6 +27,8 @@ STRIDES = SHAPE + MAX_RANK
 SIZE, OPERATION, VALUE, EXPECTED = 24, 25, 26, 27
 GROUP, MEMBERS, TAG, ROWS = 24, 25, 26, 27
 GENERATION, COUNT = OFFSET, ITEMSIZE
+HOW_MANY, LISTS = 26, 27
+"""Of elements, with OPERATION: how many there are, and how many words of each go there: places, values, what is expected."""
 AREA, MEMBER, WORD, AMOUNT, WAY = range(SHAPE, SHAPE + 5)
 """Of news: offset of a communicator's areas in the heaps, the member whose word has changed, which word, its value, and
 one of the ways below in which others hear of it."""

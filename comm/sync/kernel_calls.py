@@ -175,4 +175,4 @@ CALLS = (
     team_world_pe,
     team_pe,
 )
-"""All of them, in the order of :data:`emu.comm.sync.kernel_numbers.CALLS`."""
+"""In the order of :data:`emu.comm.sync.kernel_numbers.CALLS`, whose last ones are :data:`~emu.comm.sync.kernel_numbers.OVER_HOSTS`."""

@@ -34,9 +34,16 @@ CALLS = {
     "team_size": 1,
     "team_world_pe": 2,
     "team_pe": 1,
+    "settle": 0,
+    "take_room": 1,
+    "give_room": 1,
+    "elements": 7,
 }
 """Names of the calls, in the order of their addresses, and the number of the arguments of each besides the machine
 words' address."""
+
+OVER_HOSTS = frozenset({"settle", "take_room", "give_room", "elements"})
+"""Calls that are made only where a World spans hosts; they are no native code."""
 
 ORDERLESS = frozenset(
     {"put", "get", "changed", "wait_begins", "carried", "team_size", "team_world_pe", "team_pe"}

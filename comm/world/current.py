@@ -39,10 +39,17 @@ def places_of(group: Group) -> Places | None:
     return places
 
 
-def spans_hosts(group: Group) -> bool:
-    """Return whether a group has members on several hosts."""
-    places = places_of(group)
-    return places is not None and len(places.hosts_of(group.members)) > 1
+def spans_hosts(group: Group | None = None) -> bool:
+    """Return whether a group has members on several hosts.
+
+    Args:
+        group: The group. Default: all PEs; a process that is none spans no hosts.
+    """
+    given = _current if group is None else group
+    if given is None:
+        return False
+    places = places_of(given)
+    return places is not None and len(places.hosts_of(given.members)) > 1
 
 
 def check_one_host(what: str, group: Group | None = None) -> None:

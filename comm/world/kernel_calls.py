@@ -9,6 +9,7 @@ of the program.
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from emu.comm.arrays import Array
+from emu.comm.hosts.port import Port
 from emu.comm.layout import GROUPS
 from emu.comm.ops import AtomicOp
 from emu.comm.sync import kernel_calls, kernel_numbers, signal_numbers
@@ -24,6 +26,7 @@ from emu.comm.world.allocation import array_at
 from emu.comm.world.array import SymmetricArray
 from emu.comm.world.current import places_of
 from emu.comm.world.group import Group
+from emu.comm.world.kernel_elements import RemoteElements
 from emu.comm.world.linked import LinkedGroup
 from emu.comm.world.listening import Listener, Word
 from emu.comm.world.nodes import node_of, same_place
@@ -106,7 +109,9 @@ def write_call(
     recorded: Mapping[str, Dispatcher] | None = getattr(world, "native_kernel_calls", None)
     is_plain = type(world) is World or recorded is not None
     python = None if is_plain else _SeenCalls(world).by_name().get(name)
-    if python is None:
+    if python is None and name in kernel_numbers.OVER_HOSTS:
+        address = 0  # all PEs are here: a kernel that could make the call does not
+    elif python is None:
         plain = kernel_calls.CALLS[number]
         address = native_address(recorded.get(name, plain) if recorded else plain, count)
     else:
@@ -150,6 +155,9 @@ class _SeenCalls:
         found = {function.__name__: function for function in known}
         if hasattr(self._world, "note_wait_of_kernel"):
             found["wait_begins"] = self.wait_begins
+        port = getattr(self._world, "port", None)
+        if port is not None:
+            found |= _elements_through(port).by_name()
         return found
 
     def put(self, pe: int, offset: int, source: int, nbytes: int) -> int:
@@ -259,6 +267,11 @@ class _SeenCalls:
         world = self._world
         name = world.heap.name_at(offset)
         return array_at(world, offset, shape, dtype, name)
+
+
+@functools.cache
+def _elements_through(port: Port) -> RemoteElements:
+    return RemoteElements(port)
 
 
 def _memory(address: int, nbytes: int) -> Array:

@@ -132,7 +132,7 @@ class Code(enum.IntEnum):
         500  # pointer, integer -> pointer        in elements; the integer is sign- or zero-extended
     )
     # {order, scope} of these: what a check of races knows of the order among programs; nothing else asks for it.
-    # {machine = true} of a LOAD: what it finds is told by a MACHINE_CALL, and checks of memory leave it alone.
+    # {machine = true} of a LOAD or STORE: a MACHINE_CALL tells of it, and checks of memory leave it alone.
     LOAD = 501  # pointer[, i1[, T]] -> T               where the mask is false: the other, by default 0
     STORE = 502  # pointer, T[, i1]
     ATOMIC_RMW = 503  # {kind} pointer, T[, i1] -> T    the old value; 0 where the mask is false

@@ -251,6 +251,75 @@ def fused():
     ]
 
 
+# --- NVSHMEM's host side -------------------------------------------------------------------
+
+
+def nvshmem_host():
+    """Puts, gets, signals, waits, teams and collectives of ``nvshmem.core`` and its bindings; views of peers on one host."""
+    import emu.accelerator
+
+    emu.accelerator.install()
+    import nvshmem.core as nv
+    import torch
+    from nvshmem.bindings import nvshmem as bindings
+
+    torch.cuda.set_device(emu.world().my_pe % torch.cuda.device_count())
+    nv.init(initializer_method="mpi")
+    me, n = nv.my_pe(), nv.n_pes()
+    far, right, found = (me + n // 2) % n, (me + 1) % n, [me, n]
+
+    def bits(*tensors):
+        return digest(*(t.detach().cpu().view(torch.uint8).numpy() for t in tensors))
+
+    for dtype in (torch.float32, torch.bfloat16, torch.int64):
+        inbox, out = nv.tensor((n, 40), dtype), torch.empty(40, dtype=dtype, device="cuda")
+        arrived = nv.tensor(1, dtype=torch.int64)
+        arrived.zero_()
+        inbox.zero_()
+        nv.barrier_all()
+        mine = (torch.arange(40, device="cuda") + 50 * me).to(dtype)
+        nv.put_signal(inbox[me], mine, arrived, 1, nv.SignalOp.SIGNAL_ADD, remote_pe=far)
+        nv.put(inbox[me], mine, remote_pe=right)
+        nv.quiet()
+        nv.signal_op(arrived, 1, nv.SignalOp.SIGNAL_ADD, right)
+        nv.signal_wait(arrived, 2, nv.ComparisonType.CMP_GE)
+        nv.get(out, inbox[me], remote_pe=far)
+        nv.barrier_all()
+        found.append(bits(inbox, out))
+        parts, whole, other = (
+            nv.tensor((n, 40), dtype),
+            nv.tensor((n, 40), dtype),
+            nv.tensor(40, dtype),
+        )
+        for team in (nv.Teams.TEAM_WORLD, nv.team_split_strided(nv.Teams.TEAM_WORLD, 0, 1, n)):
+            nv.reduce(team, parts, inbox, "sum")
+            nv.alltoall(team, whole, parts)
+            nv.fcollect(team, inbox, whole[me])
+            nv.broadcast(team, whole, inbox, n - 1)
+            nv.reducescatter(team, other, whole, "max")
+            nv.barrier(team)
+            found.append(bits(parts, whole, inbox, other))
+        nv.barrier_all()
+    start = bindings.calloc(64, 4)
+    source = nv.tensor(64, dtype=torch.int32)
+    source.copy_(torch.arange(64) * (me + 1))
+    bindings.putmem(start, source.data_ptr(), 256, far)
+    bindings.barrier_all()
+    back = torch.zeros(64, dtype=torch.int32, device="cuda")
+    bindings.getmem(back.data_ptr(), start, 256, far)
+    found.append(bits(back))
+    source_there = torch.empty(64, dtype=torch.int32, device="cuda")
+    found.append(_told(lambda: nv.put(source, source_there, remote_pe=n)))
+    found.append(_told(lambda: nv.get(source, mine, remote_pe=far)))
+    bindings.barrier_all()
+    views = [_told(lambda: nv.get_peer_tensor(source, far)), bindings.ptr(start, far) != 0]
+    views += [_told(lambda: nv.get_peer_buffer(nv.tensor_get_buffer(source)[0], far))]
+    neighbour = me ^ 1
+    found.append(nv.get_peer_tensor(source, neighbour).tolist())
+    nv.finalize()
+    return [found, views]
+
+
 # --- what takes a group of one host --------------------------------------------------------
 
 
@@ -294,7 +363,7 @@ def _told(call):
     return "no error"
 
 
-IN_A_HOST = (torch_symmetric_memory, kernels_of_a_host)
+IN_A_HOST = (torch_symmetric_memory, kernels_of_a_host, nvshmem_host)
 """Programs that find another thing over hosts: the second is what is refused there."""
 
 PROGRAMS = (
@@ -330,7 +399,7 @@ def from_outside(transport):
 
 def run_on(n_pes, names, transport):
     """Return what programs have found, in PE order."""
-    uses_torch = any(name.startswith(("nccl", "hccl", "torch")) for name in names)
+    uses_torch = any(name.startswith(("nccl", "hccl", "torch", "nvshmem")) for name in names)
     return emu.launch(
         run_all,
         n_pes,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 from tile_refusals import check_refused
@@ -9,6 +12,7 @@ from tile_refusals import check_refused
 import emu
 from emu.comm.errors import CommError
 from emu.comm.sync import kernel_calls, kernel_numbers
+from emu.comm.world.kernel_elements import RemoteElements
 from emu.tile import cpu, machine, reference
 from emu.tile.text import parse_module, print_module
 
@@ -105,8 +109,15 @@ def test_what_is_refused(line: str, said: str) -> None:
 
 
 def test_each_call_has_its_name_and_its_arguments() -> None:
-    assert [f.__name__ for f in kernel_calls.CALLS] == list(kernel_numbers.CALLS)
-    for function, count in zip(kernel_calls.CALLS, kernel_numbers.CALLS.values(), strict=True):
+    names = list(kernel_numbers.CALLS)
+    native = [f.__name__ for f in kernel_calls.CALLS]
+    assert names[: len(native)] == native
+    assert set(names[len(native) :]) == kernel_numbers.OVER_HOSTS
+    for function in kernel_calls.CALLS:
+        count = kernel_numbers.CALLS[function.__name__]
         plain = getattr(function, "py_func", function)
         assert plain.__code__.co_argcount == count + 1, plain.__name__
+    for name, method in RemoteElements(Mock()).by_name().items():
+        taken = inspect.signature(method).parameters
+        assert len(taken) == kernel_numbers.CALLS[name], name
     assert machine.place_of_call("put") == kernel_numbers.WORDS

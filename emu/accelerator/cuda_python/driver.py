@@ -19,6 +19,7 @@ from emu.accelerator.nvshmem.context import Context, find_world, found
 from emu.accelerator.nvshmem.errors import NvshmemError, NvshmemInvalid, check
 from emu.accelerator.nvshmem.operands import place_of
 from emu.comm.ops import AtomicOp, Cmp
+from emu.comm.world.current import check_one_host
 from emu.kernels.core.messages import shown
 
 if TYPE_CHECKING:  # it loads Numba
@@ -152,6 +153,7 @@ def here(op: str) -> Context:
     known = found()
     if known is not None:
         return known
+    check_one_host("cuda.bindings")
     world = find_world()
     if world is None:
         raise NvshmemError(f"{op} must be called on a PE: start the program by `emu run`")

@@ -13,7 +13,7 @@ from emu.accelerator.distributed import spawned, works
 from emu.accelerator.nvshmem.enums import FIRST_NEW_TEAM, InitStatus, Teams
 from emu.accelerator.nvshmem.errors import NvshmemError, NvshmemInvalid, check
 from emu.comm.errors import SymmetricMemoryError
-from emu.comm.world.current import check_one_host, current
+from emu.comm.world.current import current, places_of, spans_hosts
 from emu.comm.world.nodes import node_of, ranks_per_node, same_place
 from emu.kernels.core.messages import shown
 
@@ -79,7 +79,7 @@ class Context:
         self.handle = handle
         self.inits = 1
         self.places: dict[tuple[int, int], Placement] = {}
-        self.has_nodes = ranks_per_node(world.n_pes) < world.n_pes
+        self.has_nodes = spans_hosts(world) or ranks_per_node(world.n_pes) < world.n_pes
         self._by_offset: dict[int, Allocation] = {}
         self._offsets: list[int] = []
         self._teams: dict[int, tuple[Group, str]] = {}
@@ -253,8 +253,22 @@ def end() -> None:
 
 def find_world() -> World | None:
     """Return the World of this process, which becomes a PE if it is invited to; None: it is none."""
-    check_one_host("NVSHMEM")
     return current() or spawned.accept()
+
+
+def check_reach(what: str, pe: int, world: World) -> int:
+    """Return the number of a PE whose memory loads and stores can reach: it is on this host.
+
+    Raises:
+        NvshmemInvalid: It is on another one.
+    """
+    places = places_of(world)
+    if places is not None and pe not in places.local:
+        raise NvshmemInvalid(
+            f"{what} must be on this host, as loads and stores cannot reach another, but PE {pe} is on "
+            f"{places.describe(places.host_of(pe))}; use put() and get()"
+        )
+    return pe
 
 
 def make_lone_world() -> World:

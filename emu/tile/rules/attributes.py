@@ -69,7 +69,7 @@ OPTIONAL: dict[Code, Tests] = {
     Code.BARRIER: {"fence": (_truth, "a bool")},
     Code.LOAD: {**_ORDER, "machine": (_truth, "a bool")},
     Code.OBSERVE: {"native": (_truth, "a bool")},
-    Code.STORE: _ORDER,
+    Code.STORE: {**_ORDER, "machine": (_truth, "a bool")},
     Code.ATOMIC_RMW: _ORDER,
     Code.ATOMIC_CAS: _ORDER,
 }

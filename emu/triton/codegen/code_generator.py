@@ -144,7 +144,7 @@ def build_module(
         constants: Values of the other parameters. Parameters in neither have their defaults.
         options: The launch's; an attribute or item ``debug`` makes ``device_assert`` effective, and
             ``input_precision`` rounds operands of fp32 products, ``bf16_native`` multiplies bf16 natively,
-            ``num_warps`` is what a kernel learns that asks for it.
+            ``num_warps`` is what a kernel learns that asks for it, ``over_hosts`` says that PEs are on several hosts.
 
     Returns:
         A module whose kernel takes the parameters that are not constant, in order, items of tuples one
@@ -191,6 +191,7 @@ def _context(state: State, module: Module, options: object) -> Context:
         sanitize_overflow=_option(options, "sanitize_overflow") is not False,
         num_warps=warps if isinstance(warps, int) else None,
         keeps_fences=bool(_option(options, "keeps_fences")),
+        over_hosts=bool(_option(options, "over_hosts")),
     )
 
 

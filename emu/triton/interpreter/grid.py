@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from emu.comm.errors import StoppedError
+from emu.comm.world.current import spans_hosts
 from emu.tile import ir, printing
 from emu.tile.cpu.run import watching
 from emu.tile.reference.interpreter import argument
@@ -94,6 +95,7 @@ def _run(launch: Launch) -> InterpreterError | None:
         context.num_warps = launch.num_warps
         context.input_precision = launch.input_precision
         context.bf16_native = knobs.language.allow_bf16_native
+        context.over_hosts = spans_hosts()
         context.map_scalars = evaluator.map_scalars
         CALLEES.reset()
         with building(context):

@@ -94,6 +94,7 @@ class Context:
         sanitize_overflow: Whether, with ``debug``, integers that wrap around are errors.
         num_warps: Number of warps that the launch gives; ``None``: the kernel's key does not hold it.
         keeps_fences: Whether fences of inline assembly become operations, for a check of races.
+        over_hosts: Whether the PEs of the World are on several hosts.
         threads: What is known of values that each thread has of its own; ``None``: the kernel has not asked for threads.
         operands: What the condition of the assertion at hand compares, by its text: its error shows them.
         print_: Function that ``static_print`` prints with; ``None``: ``print``.
@@ -111,6 +112,7 @@ class Context:
     sanitize_overflow: bool = True
     num_warps: int | None = None
     keeps_fences: bool = False
+    over_hosts: bool = False
     threads: Threads | None = None
     operands: Mapping[str, object] = field(default_factory=dict)
     print_: Callable[..., None] | None = None

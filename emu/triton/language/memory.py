@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
+from emu.tile.objects import Attribute
 from emu.tile.ops import Rmw
 from emu.triton.language.arithmetic import operand
 from emu.triton.language.choices import one_of_or_none
@@ -151,7 +153,10 @@ Order = dict[str, str]
 
 
 def read(
-    pointer: tensor, mask: TensorLike | None, other: TensorLike | None, order: Order
+    pointer: tensor,
+    mask: TensorLike | None,
+    other: TensorLike | None,
+    order: Mapping[str, Attribute],
 ) -> tensor:
     """Emit the load of a pointer or a tensor of pointers."""
     at = _pointer(pointer, "load")
@@ -211,7 +216,9 @@ def store(
     return write(pointer, value, mask, {})
 
 
-def write(pointer: tensor, value: TensorLike, mask: TensorLike | None, order: Order) -> tensor:
+def write(
+    pointer: tensor, value: TensorLike, mask: TensorLike | None, order: Mapping[str, Attribute]
+) -> tensor:
     """Emit the store to a pointer or a tensor of pointers."""
     at, given, where = _prepared("store", pointer, value, mask)
     at_bytes = bytes_of_bools(at)

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from emu.comm.world.current import spans_hosts
 from emu.tile.ir import Module
 from emu.triton import knobs
 from emu.triton.knob_values import CompileTimes
@@ -86,6 +87,7 @@ class Request:
         bf16_native: Whether ``dot`` of bf16 takes the CPU's own instruction.
         num_warps: The launch's number of warps.
         target: What ``target_info`` says of a device that is not the CPU: its kind and architecture; None for the CPU.
+        over_hosts: Whether PEs are on several hosts: elements of another one's memory are reached by calls then.
     """
 
     fn: JITCallable
@@ -100,6 +102,7 @@ class Request:
     bf16_native: bool = field(default_factory=_bf16_native)
     num_warps: int = DEFAULT_WARPS
     target: str | None = field(default_factory=_device_target)
+    over_hosts: bool = field(default_factory=spans_hosts)
 
     def key(self) -> Key:
         """Return a key of the request among those of one function, in this process."""
@@ -114,6 +117,7 @@ class Request:
             self.bf16_native,
             self.asked_warps,
             self.target,
+            self.over_hosts,
         )
         return tuple(self.signature.items()), constants, *how
 
@@ -158,6 +162,8 @@ class Request:
             parts = (*parts, f"num_warps={self.asked_warps}")
         if self.target is not None:
             parts = (*parts, self.target)
+        if self.over_hosts:
+            parts = (*parts, "over_hosts")
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
 
     def module(self) -> Module:
@@ -189,6 +195,7 @@ class Request:
             "bf16_native": self.bf16_native,
             "num_warps": self.asked_warps,
             "keeps_fences": has_race(self.check),
+            "over_hosts": self.over_hosts,
         }
         try:
             return build_module(self.fn, types, constants, options)

@@ -26,7 +26,7 @@ pytestmark = [
 ]
 SAME = [program.__name__ for program in front_programs.PROGRAMS]
 ALL = [*SAME, *(program.__name__ for program in front_programs.IN_A_HOST)]
-OF_TORCH = [name for name in ALL if name.startswith(("nccl", "hccl", "torch"))]
+OF_TORCH = [name for name in ALL if name.startswith(("nccl", "hccl", "torch", "nvshmem"))]
 OTHERS = [name for name in ALL if name not in OF_TORCH]
 Found = list[dict[str, Any]]
 
@@ -111,18 +111,30 @@ def test_what_maps_memory_of_others_runs_in_a_group_of_one_host(both: Both) -> N
         assert there[1].startswith(f"HostsError: {what} needs all PEs on one host, but group 'w")
 
 
-def test_kernels_reach_elements_of_their_own_host_only(both: Both) -> None:
+def test_kernels_dereference_pointers_to_their_own_host_only(both: Both) -> None:
     mpi, shm = both.of("kernels_of_a_host")
     for pe, (there, here) in enumerate(zip(mpi, shm, strict=True)):
         assert there[0] == here[0]
-        assert here[1:] == ["no error", "no error"]
-        load, reduction = there[1:]
-        assert "pe must be on this PE's host, at least first_here and below end_here" in load
+        assert here[1] == "no error"
+        assert "pe must be on this PE's host, at least first_here and below end_here" in there[1]
         first = pe // 2 * 2
         other = (pe + 2) % 4
-        assert f"pe = {other}, first_here = {first}, end_here = {first + 2}, my_pe = {pe}" in load
-        assert "front_kernels.py:" in load  # and the line there
-        assert "each member must be on this PE's host" in reduction
+        assert (
+            f"pe = {other}, first_here = {first}, end_here = {first + 2}, my_pe = {pe}" in there[1]
+        )
+        assert "front_kernels.py:" in there[1]  # and the line there
+
+
+def test_nvshmem_gives_views_of_its_own_host_only(both: Both) -> None:
+    mpi, shm = both.of("nvshmem_host")
+    for pe, (there, here) in enumerate(zip(mpi, shm, strict=True)):
+        assert there[0] == here[0]
+        assert here[1] == ["no error", True, "no error"]
+        tensor, has_address, buffer = there[1]
+        assert not has_address
+        for op, said in (("get_peer_tensor: peer_pe", tensor), ("get_peer_buffer: pe", buffer)):
+            assert said.startswith(f"NvshmemInvalid: nvshmem.core.{op} must be on this host"), said
+            assert f"PE {(pe + 2) % 4} is on host {1 - pe // 2}" in said
 
 
 def test_each_pe_has_the_variables_of_torchrun_on_several_machines(tmp_path: Path) -> None:

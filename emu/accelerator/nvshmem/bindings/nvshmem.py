@@ -23,6 +23,7 @@ from emu.accelerator.nvshmem.operands import (
     place_of,
 )
 from emu.accelerator.nvshmem.transfers import Signal
+from emu.comm.world.current import places_of
 
 __all__ = [
     "align",
@@ -179,11 +180,14 @@ def free(ptr: int) -> None:
 
 
 def ptr(dest: int, pe: int) -> int:
-    """Return the address at which a PE's memory can be read and written here."""
+    """Return the address at which a PE's memory can be read and written here; 0 for a PE on another host."""
     op = f"{_NAME}.ptr"
     here = active(op)
     given = own(here, at_address(here, op, "dest", dest, 1))
-    return address_of(here, check_pe(op, "pe", pe, here.world), given.offset)
+    peer, places = check_pe(op, "pe", pe, here.world), places_of(here.world)
+    if places is not None and peer not in places.local:
+        return 0
+    return address_of(here, peer, given.offset)
 
 
 def mc_ptr(team: int, ptr: int) -> int:

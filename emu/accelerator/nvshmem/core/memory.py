@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from emu.accelerator.nvshmem.buffers import Buffer, NvshmemResource
-from emu.accelerator.nvshmem.context import active
+from emu.accelerator.nvshmem.context import active, check_reach
 from emu.accelerator.nvshmem.errors import NvshmemInvalid, check
 from emu.accelerator.nvshmem.operands import address_of, check_pe, operand
 from emu.accelerator.nvshmem.refusals import refuse_multicast
@@ -61,7 +61,7 @@ def get_peer_buffer(buffer: Buffer, pe: int) -> Buffer:
         pe: The other PE.
 
     Raises:
-        NvshmemInvalid: It is no buffer in symmetric memory, or there is no such PE.
+        NvshmemInvalid: It is no buffer in symmetric memory, or there is no such PE, or it is on another host.
         NvshmemError: NVSHMEM is not initialised.
     """
     op = "nvshmem.core.get_peer_buffer"
@@ -70,6 +70,7 @@ def get_peer_buffer(buffer: Buffer, pe: int) -> Buffer:
     if given.pe < 0:
         raise NvshmemInvalid(f"{op}: buffer must be in symmetric memory, but got {shown(buffer)}")
     peer = check_pe(op, "pe", pe, here.world)
+    check_reach(f"{op}: pe", peer, here.world)
     start, allocation = address_of(here, peer, given.offset), getattr(buffer, "allocation", None)
     return Buffer(start, given.nbytes, NvshmemResource(here.device.index), allocation=allocation)
 

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 
 from emu.tile.ir import Value
 from emu.tile.ops import Code
-from emu.triton.language import memory
 from emu.triton.language.arithmetic import maximum, minimum
 from emu.triton.language.constants import ConstexprLike, unwrap
-from emu.triton.language.context import builder
+from emu.triton.language.context import builder, current
 from emu.triton.language.conversion import cast_to
 from emu.triton.language.creation import arange
 from emu.triton.language.memory import nothing
-from emu.triton.language.shmem import machine
+from emu.triton.language.shmem import elements, machine
 from emu.triton.language.shmem.device import barrier
+from emu.triton.language.shmem.elements import Elements
 from emu.triton.language.shmem.machine import WORLD
 from emu.triton.language.types import int64
 from emu.triton.language.values import TensorLike, tensor
@@ -156,8 +156,6 @@ def reduce(
 ) -> tensor:
     """Combine every member's ``src`` element by element, in the order of the members; each gets the result.
 
-    All members are on one host.
-
     Args:
         dst: A pointer into this PE's heap; it may be ``src``.
         src: A pointer into this PE's heap, to numbers of the same dtype.
@@ -179,30 +177,31 @@ def reduce(
         raise TypeError(f"dst and src must have one dtype, but got {target} and {source}")
     if name in _BITWISE and not element.is_int():
         raise TypeError(f"{name} combines integers, but got {source}")
-    elements = machine.check_size(count, "count")
+    number = machine.check_size(count, "count")
     width = machine.number(max(1, element.primitive_bitwidth // 8))
-    nbytes = tensor(builder().binary(Code.MUL, elements, width), int64)
+    nbytes = tensor(builder().binary(Code.MUL, number, width), int64)
     blocks = _Blocks(dst, src, nbytes, team, (False, False))
-    for member in _upto(blocks.count):  # before anything is changed
-        machine.check_here(machine.call("team_world_pe", blocks.team, member), "each member")
+    if not current().over_hosts:
+        for member in _upto(blocks.count):  # before anything is changed
+            machine.check_here(machine.call("team_world_pe", blocks.team, member), "each member")
     barrier(team)
-    for where, mask in _share(elements, blocks):
+    for where, mask in _share(number, blocks):
         total = _total(source, where, mask, _COMBINED[name], blocks)
         for member in _upto(blocks.count):
-            memory.store(_of_member(target, blocks.team, member) + where, total, mask)
+            elements.store(_of_member(target + where, blocks, member, mask), total, tells=False)
     barrier(team)
     return nothing()
 
 
-def _share(elements: Value, blocks: _Blocks) -> Iterator[tuple[tensor, tensor]]:
+def _share(number: Value, blocks: _Blocks) -> Iterator[tuple[tensor, tensor]]:
     """Yield indices and mask of a block of the elements that this member combines for all.
 
     So nobody overwrites what another one still has to read, where the results replace the operands.
     """
     emit = builder()
-    share = _quotient_up(elements, blocks.count)
-    first = emit.binary(Code.MIN, emit.binary(Code.MUL, blocks.mine, share), elements)
-    last = emit.binary(Code.MIN, emit.binary(Code.ADD, first, share), elements)
+    share = _quotient_up(number, blocks.count)
+    first = emit.binary(Code.MIN, emit.binary(Code.MUL, blocks.mine, share), number)
+    last = emit.binary(Code.MIN, emit.binary(Code.ADD, first, share), number)
     block = machine.number(_BLOCK)
     for step in _upto(_quotient_up(emit.binary(Code.SUB, last, first), block)):
         begin = emit.binary(Code.ADD, first, emit.binary(Code.MUL, step, block))
@@ -219,10 +218,11 @@ def _total(
 ) -> tensor:
     """Return the elements of all members, combined in their order."""
     emit, one = builder(), machine.number(1)
-    first = memory.load(_of_member(source, blocks.team, machine.number(0)) + where, mask)
+    at = source + where
+    first = elements.load(_of_member(at, blocks, machine.number(0), mask))
     with emit.for_(one, blocks.count, one, [first.handle]) as loop:
-        there = _of_member(source, blocks.team, loop.index)
-        both = combine(tensor(loop.carried[0], first.type), memory.load(there + where, mask))
+        more = elements.load(_of_member(at, blocks, loop.index, mask))
+        both = combine(tensor(loop.carried[0], first.type), more)
         emit.yield_(cast_to(both, first.dtype).handle)
     return tensor(loop.results[0], first.type)
 
@@ -236,5 +236,5 @@ def _quotient_up(value: Value, by: Value) -> Value:
     )
 
 
-def _of_member(pointer: tensor, team: Value, member: Value) -> tensor:
-    return machine.translated(pointer, machine.call("team_world_pe", team, member))
+def _of_member(pointer: tensor, blocks: _Blocks, member: Value, mask: tensor) -> Elements:
+    return Elements(pointer, machine.call("team_world_pe", blocks.team, member), mask)

@@ -14,14 +14,15 @@ from emu.comm.ops import Cmp
 from emu.comm.sync import signal_numbers
 from emu.tile.ir import Region, Value
 from emu.tile.objects import Attribute
-from emu.tile.ops import Code
+from emu.tile.ops import Code, Rmw
 from emu.tile.types import I32, I64, Pointer
 from emu.triton.language import memory
 from emu.triton.language.constants import ConstexprLike, unwrap
-from emu.triton.language.context import builder
+from emu.triton.language.context import builder, current
 from emu.triton.language.conversion import cast_to, to_tensor
 from emu.triton.language.memory import AtomicFunction, nothing
-from emu.triton.language.shmem import machine
+from emu.triton.language.shmem import elements, machine
+from emu.triton.language.shmem.elements import Elements
 from emu.triton.language.shmem.machine import WORLD
 from emu.triton.language.shmem.spans import ends_of_pointers
 from emu.triton.language.types import int1, int32
@@ -94,7 +95,7 @@ def remote(pointer: tensor, pe: TensorLike) -> tensor:
 
     Args:
         pointer: A pointer into this PE's heap, or a tensor of them.
-        pe: The PE.
+        pe: The PE; it is on this PE's host.
     """
     given = machine.check_pointer(pointer, "pointer", single=False)
     return machine.translated(given, machine.check_here(machine.check_peer(pe)))
@@ -114,9 +115,11 @@ def load(
         mask: As of ``tl.load``.
         other: As of ``tl.load``.
     """
-    at, peer, lanes = _checked(pointer, pe, mask)
-    machine.carry(peer, at, lanes, fetches=True)  # before: no call comes between a tile and its use
-    return memory.load(at, mask, other)
+    at, lanes = _checked(pointer, pe, mask)
+    machine.carry(
+        at.peer, at.pointer, lanes, fetches=True
+    )  # before: no call comes between a tile and its use
+    return elements.load(at, other)
 
 
 def store(
@@ -130,23 +133,24 @@ def store(
         pe: The PE whose memory is written.
         mask: As of ``tl.store``.
     """
-    at, peer, lanes = _checked(pointer, pe, mask)
-    memory.store(at, value, mask)
-    machine.call("changed", peer)
-    machine.carry(peer, at, lanes, sends=True)
+    at, lanes = _checked(pointer, pe, mask)
+    elements.store(at, value)
+    machine.carry(at.peer, at.pointer, lanes, sends=True)
     return nothing()
 
 
 def _checked(
     pointer: object, pe: TensorLike, mask: TensorLike | None
-) -> tuple[tensor, Value, Value | None]:
-    """Return checked pointers into a PE's memory, the PE, and the lanes that count."""
+) -> tuple[Elements, Value | None]:
+    """Return checked elements of a PE's memory, and the lanes that count, i1."""
     given = machine.check_pointer(pointer, "pointer", single=False)
-    peer = machine.check_here(machine.check_peer(pe))
+    peer = machine.check_peer(pe)
+    if not current().over_hosts:
+        machine.check_here(peer)
     lanes = machine.mask_of(mask, given)
     ends = ends_of_pointers(given.handle) if given.extents else None
     machine.check_lanes(given, "pointer", lanes, ends)
-    return machine.translated(given, peer), peer, lanes
+    return Elements(given, peer, mask), lanes
 
 
 class RemoteAtomic(Protocol):
@@ -163,7 +167,7 @@ class RemoteAtomic(Protocol):
         """Change memory of another PE, each element atomically; return what was there before."""
 
 
-def _remote(function: AtomicFunction, what: str) -> RemoteAtomic:
+def _remote(function: AtomicFunction, kind: Rmw, what: str) -> RemoteAtomic:
     """Make the function for other PEs' memory of one of the language's atomic operations."""
 
     def remote_function(
@@ -173,10 +177,11 @@ def _remote(function: AtomicFunction, what: str) -> RemoteAtomic:
         mask: TensorLike | None = None,
         sem: ConstexprLike[str | None] = None,
     ) -> tensor:
-        at, peer, lanes = _checked(pointer, pe, mask)
-        old = function(at, value, mask, sem, "sys")
-        machine.call("changed", peer)
-        machine.carry(peer, at, lanes, sends=True, fetches=True)
+        at, lanes = _checked(pointer, pe, mask)
+        old = elements.update(
+            at, kind, value, lambda there: function(there, value, mask, sem, "sys")
+        )
+        machine.carry(at.peer, at.pointer, lanes, sends=True, fetches=True)
         return old
 
     name: str = getattr(function, "__name__")  # noqa: B009 - the protocol has none
@@ -195,13 +200,15 @@ Args:
     sem: As of ``tl.atomic_add``.
 """
 
-atomic_add = _remote(memory.atomic_add, _ADD)
-atomic_min = _remote(memory.atomic_min, "Keep the smaller value; as :func:`atomic_add`.")
-atomic_max = _remote(memory.atomic_max, "Keep the larger value; as :func:`atomic_add`.")
-atomic_and = _remote(memory.atomic_and, "Store the bitwise and; as :func:`atomic_add`.")
-atomic_or = _remote(memory.atomic_or, "Store the bitwise or; as :func:`atomic_add`.")
-atomic_xor = _remote(memory.atomic_xor, "Store the bitwise exclusive or; as :func:`atomic_add`.")
-atomic_xchg = _remote(memory.atomic_xchg, "Store the value; as :func:`atomic_add`.")
+atomic_add = _remote(memory.atomic_add, Rmw.ADD, _ADD)
+atomic_min = _remote(memory.atomic_min, Rmw.MIN, "Keep the smaller value; as :func:`atomic_add`.")
+atomic_max = _remote(memory.atomic_max, Rmw.MAX, "Keep the larger value; as :func:`atomic_add`.")
+atomic_and = _remote(memory.atomic_and, Rmw.AND, "Store the bitwise and; as :func:`atomic_add`.")
+atomic_or = _remote(memory.atomic_or, Rmw.OR, "Store the bitwise or; as :func:`atomic_add`.")
+atomic_xor = _remote(
+    memory.atomic_xor, Rmw.XOR, "Store the bitwise exclusive or; as :func:`atomic_add`."
+)
+atomic_xchg = _remote(memory.atomic_xchg, Rmw.EXCHANGE, "Store the value; as :func:`atomic_add`.")
 
 
 def atomic_cas(
@@ -220,10 +227,11 @@ def atomic_cas(
         pe: The PE whose memory changes.
         sem: As of ``tl.atomic_cas``.
     """
-    at, peer, _ = _checked(pointer, pe, None)
-    old = memory.atomic_cas(at, cmp, value, sem, "sys")
-    machine.call("changed", peer)
-    machine.carry(peer, at, None, sends=True, fetches=True)
+    at, _ = _checked(pointer, pe, None)
+    old = elements.compare_and_swap(
+        at, cmp, value, lambda there: memory.atomic_cas(there, cmp, value, sem, "sys")
+    )
+    machine.carry(at.peer, at.pointer, None, sends=True, fetches=True)
     return old
 
 

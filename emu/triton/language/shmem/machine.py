@@ -92,20 +92,30 @@ def check_peer(pe: TensorLike, name: str = "pe") -> Value:
     return found
 
 
-def check_here(peer: Value, name: str = "pe") -> Value:
-    """Return the number of a PE after a check that loads and stores can reach its memory: it is on this PE's host."""
-    emit, first, end = builder(), read("first_here"), read("end_here")
-    inside = emit.binary(
+def is_here(peer: Value) -> Value:
+    """Return whether loads and stores can reach the memory of a PE: whether it is on this PE's host, i1."""
+    return _is_between(peer, read("first_here"), read("end_here"))
+
+
+def _is_between(peer: Value, first: Value, end: Value) -> Value:
+    emit = builder()
+    return emit.binary(
         Code.AND, emit.compare(Code.GE, peer, first), emit.compare(Code.LT, peer, end)
     )
+
+
+def check_here(peer: Value, name: str = "pe") -> Value:
+    """Return the number of a PE after a check that loads and stores can reach its memory: it is on this PE's host."""
+    first, end = read("first_here"), read("end_here")
+    inside = _is_between(peer, first, end)
     shown = {name: peer, "first_here": first, "end_here": end, "my_pe": read("my_pe")}
     demand(inside, _ELSEWHERE.format(name), shown)
     return peer
 
 
 _ELSEWHERE = (
-    "{} must be on this PE's host, at least first_here and below end_here, as loads, stores and atomics of elements cannot "
-    "reach another: use put, get, put_signal or signal"
+    "{} must be on this PE's host, at least first_here and below end_here, as loads, stores and atomics by a pointer cannot "
+    "reach another: use shmem.load, store or atomic_..., put, get, put_signal or signal"
 )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from emu.accelerator.arrays import Array
 from emu.accelerator.nvshmem.buffers import Buffer, NvshmemResource
-from emu.accelerator.nvshmem.context import Context, active
+from emu.accelerator.nvshmem.context import Context, active, check_reach
 from emu.accelerator.nvshmem.errors import NvshmemInvalid, check
 from emu.accelerator.nvshmem.operands import Operand, check_pe, operand
 from emu.accelerator.nvshmem.refusals import refuse_multicast
@@ -86,13 +86,14 @@ def get_peer_array(array: Array, peer_pe: int) -> Array:
         peer_pe: The other PE.
 
     Raises:
-        NvshmemInvalid: It is no such array, or was freed; or there is no such PE.
+        NvshmemInvalid: It is no such array, or was freed; or there is no such PE, or it is on another host.
         NvshmemError: NVSHMEM is not initialised.
     """
     op = "nvshmem.core.get_peer_array"
     here = active(op)
     given = _given(here, op, array)
     peer = check_pe(op, "peer_pe", peer_pe, here.world)
+    check_reach(f"{op}: peer_pe", peer, here.world)
     there = array_at(here.world, given.offset, array.shape, array.dtype, given.label)
     return there.on(peer)
 

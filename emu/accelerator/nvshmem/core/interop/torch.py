@@ -11,7 +11,7 @@ import torch
 from emu.accelerator.annotations import Storage, Tensor
 from emu.accelerator.distributed.symmetric.memory import bytes_of, storage_at, tensor_in
 from emu.accelerator.nvshmem.buffers import Buffer, NvshmemResource
-from emu.accelerator.nvshmem.context import Allocation, Context, active
+from emu.accelerator.nvshmem.context import Allocation, Context, active, check_reach
 from emu.accelerator.nvshmem.errors import NvshmemInvalid
 from emu.accelerator.nvshmem.operands import (
     ALLOCATION,
@@ -91,13 +91,14 @@ def get_peer_tensor(tensor: Tensor, peer_pe: int) -> Tensor:
         peer_pe: The other PE.
 
     Raises:
-        NvshmemInvalid: It is no such tensor, or was freed; or there is no such PE.
+        NvshmemInvalid: It is no such tensor, or was freed; or there is no such PE, or it is on another host.
         NvshmemError: NVSHMEM is not initialised.
     """
     op = "nvshmem.core.get_peer_tensor"
     here = active(op)
     allocation = _allocation(op, tensor)
     peer = check_pe(op, "peer_pe", peer_pe, here.world)
+    check_reach(f"{op}: peer_pe", peer, here.world)
     with torch._C.DisableTorchFunction():
         nbytes = tensor.untyped_storage().nbytes()
         place, shape, stride = tensor.storage_offset(), tuple(tensor.shape), tensor.stride()
