@@ -67,6 +67,11 @@ ROWS = [
         for nbytes, text in SIZES.items()
     ),
     *(
+        _row(f"puts from the heap {text}", 0.9, "puts", "stream", 2, 2, nbytes=nbytes, heap=1)
+        for nbytes, text in SIZES.items()
+        if nbytes >= MIB
+    ),
+    *(
         _row(f"ADD {text} fp32", 2.0, "add", "accumulate", 2, 2, nbytes=nbytes)
         for nbytes, text in SIZES.items()
         if nbytes <= 8 * MIB

@@ -34,8 +34,14 @@ def target(nbytes: int, dtype: str) -> Any:
     return emu.world().alloc(count, DTYPES[dtype], key=f"{dtype} {nbytes}")
 
 
-def _put(nbytes: int, dtype: str, op: emu.AtomicOp, finish: bool, calls: int) -> Span | None:
-    world, tile, data = emu.world(), target(nbytes, dtype), source(nbytes, dtype)
+def _put(
+    nbytes: int, dtype: str, op: emu.AtomicOp, finish: bool, calls: int, heap: int = 0
+) -> Span | None:
+    world, tile = emu.world(), target(nbytes, dtype)
+    data = source(nbytes, dtype)
+    if heap:
+        data = world.alloc(data.shape, data.dtype, key=f"source {nbytes}").local
+        data[...] = 1
     far = world.n_pes // 2
     put, quiet = partial(world.put, tile, data, far, op=op), world.quiet
     if world.my_pe:
@@ -61,9 +67,9 @@ def put_and_quiet(nbytes: int, calls: int) -> Span | None:
     return _put(nbytes, "float32", emu.AtomicOp.SET, True, calls)
 
 
-def puts(nbytes: int, calls: int) -> Span | None:
-    """PE 0 stores again and again; the last ``quiet`` ends it."""
-    return _put(nbytes, "float32", emu.AtomicOp.SET, False, calls)
+def puts(nbytes: int, calls: int, heap: int = 0) -> Span | None:
+    """PE 0 stores again and again, from private or, with ``heap``, from symmetric memory; the last ``quiet`` ends it."""
+    return _put(nbytes, "float32", emu.AtomicOp.SET, False, calls, heap)
 
 
 def add(nbytes: int, calls: int, bf16: int = 0) -> Span | None:

@@ -7,7 +7,8 @@ A call of MPI may read bytes and tell of them in the next call only; then no soc
 sleep. So who wants to sleep looks at :meth:`Sleeper.received` before and behind some calls: if it is the same, they read
 nothing.
 
-Other networks have none: then a sleep ends after ``SHORT_MS``, and a message is found so much later.
+Other networks have none: then a sleep after work lasts ``_FIRST_NAP_S``, each further one twice as long, up to ``SHORT_MS``, and
+a message is found so much later.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ from emu.comm.hosts.words import ASLEEP, BELL_DESCRIPTOR, BELL_PROCESS
 
 SHORT_MS, LONG_MS = 1, 10
 """Longest sleep without and with sockets that wake; within it an agent looks at everything that nobody wakes it for."""
+
+_FIRST_NAP_S = 5e-5
+"""First sleep after work where no socket ends one; the system makes it some 50 microseconds longer."""
+_SELECT_LIMIT = 1024
+"""Descriptors from this one on ``select``, which alone sleeps for less than a millisecond, cannot wait for."""
 
 _LIST_S = 0.25
 """Seconds between two looks for sockets that MPI has opened."""
@@ -57,6 +63,7 @@ class Sleeper:
         self.sockets: dict[int, socket.socket] = {}
         self._listed = 0.0
         self._in_vain = 0
+        self._nap_s = _FIRST_NAP_S
 
     def announce(self) -> None:
         """Have PEs ring from now on; behind it the caller looks once more whether one has posted something."""
@@ -72,6 +79,10 @@ class Sleeper:
             time.sleep(1e-3 * SHORT_MS)
             self._in_vain -= 1
             found = [(self._bell, 0)]
+        elif not self.sockets and self._bell < _SELECT_LIMIT:
+            rings, _, _ = select.select([self._bell], [], [], self._nap_s)
+            self._nap_s = min(2 * self._nap_s, 1e-3 * SHORT_MS)
+            found = [(bell, 0) for bell in rings]
         elif briefly or not self.sockets:
             found = self._nap()
         else:
@@ -93,12 +104,9 @@ class Sleeper:
             os.write(self._write, b"!")
 
     def worked(self) -> None:
-        """Note that what ended a sleep was no false alarm."""
+        """Note that there was work: what ended a sleep was no false alarm."""
         self._in_vain = 0
-
-    def nap(self) -> None:
-        """Sleep until bytes have come or can be sent again, but not longer than ``SHORT_MS``."""
-        self._nap()
+        self._nap_s = _FIRST_NAP_S
 
     def _nap(self) -> list[tuple[int, int]]:
         full = len(self._poll_to_send.poll(0)) < len(self.sockets)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -140,6 +142,27 @@ def test_a_sleep_ends_when_a_pe_rings_and_when_bytes_come(
     while sleeper.received() == before and time.monotonic() < end:
         time.sleep(0.01)
     assert sleeper.received() == before + 3
+
+
+def test_naps_without_a_network_of_sockets_grow_until_there_is_work(
+    sleeper: Sleeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    naps = []
+    plain = select.select
+
+    def recorded(*waited: Any) -> Any:
+        naps.append(waited[-1])
+        return plain(*waited)
+
+    monkeypatch.setattr(select, "select", recorded)
+    for _ in range(7):
+        sleeper.announce()
+        sleeper.sleep()
+    assert naps == [5e-5, 1e-4, 2e-4, 4e-4, 8e-4, 1e-3, 1e-3]
+    sleeper.worked()
+    sleeper.ring()
+    sleeper.sleep(briefly=True)
+    assert naps[-1] == 5e-5
 
 
 def test_sockets_that_are_not_of_the_network_are_left_alone(sleeper: Sleeper) -> None:
