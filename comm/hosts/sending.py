@@ -193,11 +193,3 @@ def send_record(state: int, host: int, words: int, payload: int, nbytes: int) ->
     source = array_data(payload) if nbytes > 0 else 0
     collect(state, host, array_data(words), source, nbytes)
     return NOTHING_TO_DO
-
-
-@jit()
-def flush(state: int) -> int:
-    """Send what was collected, and give up the memory of what has gone; return 0."""
-    flush_all(state)
-    forget_sent(state)
-    return 0

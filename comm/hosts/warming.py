@@ -21,7 +21,7 @@ from emu.kernels.strided.access_plan import add_plan, copy_plan
 
 def warm() -> None:
     """Load the rounds of an agent, and call each other kernel once, in memory that nobody else has."""
-    for kernel, integers in ((serving.rounds, 2), (sending.send_record, 5), (sending.flush, 1)):
+    for kernel, integers in ((serving.rounds, 2), (sending.send_record, 5)):
         entry(kernel, integers)
     native_address(signals.add_dense, 7)
     layout = Layout(n_pes=2, heap_bytes=1 << 20)

@@ -45,7 +45,6 @@ _STATUS_BYTES = 256
 Communicator: TypeAlias = Any  # mpi4py has types, but is not installed everywhere
 
 _send_record: Callable[..., int] = entry_when_called(sending.send_record, 5)
-_flush: Callable[..., int] = entry_when_called(sending.flush, 1)
 
 
 class Record(NamedTuple):
@@ -96,8 +95,8 @@ class Wire:
         self.handled = self._array(fields.HANDLED, n_hosts)
         self._heard = self._array(fields.HEARD, n_hosts)
         self._sent = self._array(fields.SENT, n_hosts)
-        for place in (fields.OPEN, fields.USED):
-            self._array(place, n_hosts)
+        self._open = self._array(fields.OPEN, n_hosts)
+        self._array(fields.USED, n_hosts)
         self._know_mpi(mpi, communicator)
         self._know_host(segment, places, ports, blocks, me)
         self._array(fields.REPLY_RECORD, WORDS)
@@ -232,15 +231,11 @@ class Wire:
         if payload is not None and nbytes > INLINE_BYTES:
             self._payloads.append((int(self._state[fields.SENT_TAIL]) - 1, payload))
 
-    def flush(self) -> None:
-        """Send what was collected."""
-        _flush(self._address)
-
     @property
     def is_sending(self) -> bool:
-        """Whether messages have not gone yet."""
+        """Whether records or messages have not gone yet."""
         state = self._state
-        return bool(state[fields.SENT_HEAD] < state[fields.SENT_TAIL])
+        return bool(state[fields.SENT_HEAD] < state[fields.SENT_TAIL] or self._open.any())
 
     @property
     def is_receiving(self) -> bool:
