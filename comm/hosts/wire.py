@@ -139,6 +139,7 @@ class Wire:
         state[fields.N_HOSTS] = places.n_hosts
         state[fields.N_LOCAL], state[fields.FIRST_LOCAL] = len(places.local), places.local.start
         state[fields.PORTS], state[fields.N_PORTS] = ports.ctypes.data, len(ports)
+        self._kept.append(ports)
         hosts = self._array(fields.HOST_OF, places.n_pes)
         hosts[:] = [places.host_of(pe) for pe in range(places.n_pes)]
         of_pe = self._array(fields.BLOCKS, places.n_pes)
