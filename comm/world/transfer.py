@@ -188,7 +188,7 @@ def prepare_get(
         ArgumentError: Rank, offset, extent or ``out`` is wrong.
     """
     if offsets is not None:
-        if type(offsets) is not tuple:  # `window` looks at the entries of a tuple
+        if shape is None or type(offsets) is not tuple:  # else `window` looks at the entries
             offsets = check.integers("offsets", offsets)
         if len(offsets) != src.ndim:
             raise ArgumentError(
