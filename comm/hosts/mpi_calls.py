@@ -1,4 +1,4 @@
-"""MPI called from compiled code: by the addresses of its functions, which mpi4py has loaded.
+"""What compiled code needs to call MPI: the addresses of its functions, which mpi4py has loaded, and handles.
 
 An agent that called MPI from Python alone took 50 to 100 microseconds for a record, most of it Python's; so its loop is
 compiled (:mod:`emu.comm.hosts.serving`), and calls the same library with the same communicator.
@@ -13,90 +13,10 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-
 from emu.comm.errors import HostsError
-from emu.kernels.core.annotations import IrBuilder, IrValue
-from emu.kernels.core.jit import fixed_intrinsic
-
-_I64, _I32 = ir.IntType(64), ir.IntType(32)
 
 FUNCTIONS = ("Isend", "Irecv", "Test", "Improbe", "Imrecv", "Get_count")
 """What is called, in the order in which :func:`find_functions` returns the addresses."""
-
-
-def _emit(builder: IrBuilder, result: Any, function: IrValue, *arguments: IrValue) -> IrValue:
-    kind = ir.FunctionType(result, [_I64] * len(arguments))
-    found = builder.call(builder.inttoptr(function, kind.as_pointer()), arguments)
-    return found if result is _I64 else builder.sext(found, _I64)
-
-
-@fixed_intrinsic(types.int64, *[types.int64] * 4)
-def call_3(builder: IrBuilder, function: IrValue, a: IrValue, b: IrValue, c: IrValue) -> IrValue:
-    """Call a C function of three integers or pointers; return its ``int``."""
-    return _emit(builder, _I32, function, a, b, c)
-
-
-@fixed_intrinsic(types.int64, *[types.int64] * 6)
-def call_5(
-    builder: IrBuilder,
-    function: IrValue,
-    a: IrValue,
-    b: IrValue,
-    c: IrValue,
-    d: IrValue,
-    e: IrValue,
-) -> IrValue:
-    """Call a C function of five integers or pointers; return its ``int``."""
-    return _emit(builder, _I32, function, a, b, c, d, e)
-
-
-@fixed_intrinsic(types.int64, *[types.int64] * 7)
-def call_6(
-    builder: IrBuilder,
-    function: IrValue,
-    a: IrValue,
-    b: IrValue,
-    c: IrValue,
-    d: IrValue,
-    e: IrValue,
-    f: IrValue,
-) -> IrValue:
-    """Call a C function of six integers or pointers; return its ``int``."""
-    return _emit(builder, _I32, function, a, b, c, d, e, f)
-
-
-@fixed_intrinsic(types.int64, *[types.int64] * 8)
-def call_7(
-    builder: IrBuilder,
-    function: IrValue,
-    a: IrValue,
-    b: IrValue,
-    c: IrValue,
-    d: IrValue,
-    e: IrValue,
-    f: IrValue,
-    g: IrValue,
-) -> IrValue:
-    """Call a C function of seven integers or pointers; return its ``int``."""
-    return _emit(builder, _I32, function, a, b, c, d, e, f, g)
-
-
-@fixed_intrinsic(types.int64, *[types.int64] * 8)
-def call_kernel(
-    builder: IrBuilder,
-    function: IrValue,
-    a: IrValue,
-    b: IrValue,
-    c: IrValue,
-    d: IrValue,
-    e: IrValue,
-    f: IrValue,
-    g: IrValue,
-) -> IrValue:
-    """Call one of our kernels of seven int64 by its native address; return its int64."""
-    return _emit(builder, _I64, function, a, b, c, d, e, f, g)
 
 
 def find_functions(mpi: Any) -> list[int]:

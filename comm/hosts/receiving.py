@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from emu.comm.hosts import fields
-from emu.comm.hosts.mpi_calls import call_3, call_5, call_6, call_7
 from emu.comm.hosts.sending import has_come, note_error
 from emu.comm.hosts.state import (
     ARRIVING,
@@ -56,6 +55,7 @@ from emu.comm.hosts.words import (
     TARGET,
 )
 from emu.comm.layout import PAGE
+from emu.kernels.core.c_calls import call_at
 from emu.kernels.core.jit import jit
 
 _ARRIVAL_BYTES = 8 * 3
@@ -80,20 +80,20 @@ def receive_batch(state: int) -> Any:
         probe, source = at(state, fields.IMPROBE), at(state, fields.ANY_SOURCE)
         communicator, byte = at(state, fields.COMMUNICATOR), at(state, fields.BYTE)
         if note_error(
-            state, call_6(probe, source, BATCH, communicator, scratch, scratch + 8, status)
+            state, call_at(probe, (source, BATCH, communicator, scratch, scratch + 8, status))
         ):
             return False
         if peek(scratch) & 0xFFFFFFFF == 0:
             return False
         poke(scratch, 0)
-        note_error(state, call_3(at(state, fields.GET_COUNT), status, byte, scratch))
+        note_error(state, call_at(at(state, fields.GET_COUNT), (status, byte, scratch)))
         put_at(state, fields.COUNT, peek(scratch) & 0xFFFFFFFF)
         put_at(state, fields.HOST, peek(status + at(state, fields.SOURCE)) & 0xFFFFFFFF)
         request = state + 8 * fields.REQUEST
         poke(request, 0)
         memory, count = at(state, fields.RECEIVED), at(state, fields.COUNT)
         note_error(
-            state, call_5(at(state, fields.IMRECV), memory, count, byte, scratch + 8, request)
+            state, call_at(at(state, fields.IMRECV), (memory, count, byte, scratch + 8, request))
         )
         put_at(state, fields.DONE, 0)
         put_at(state, fields.STEP, COMING)
@@ -192,7 +192,9 @@ def _begin_arrivals(state: int) -> None:
     for index in range(count):
         entry = _arrival(state, index)
         place, nbytes = peek(entry + 8), peek(entry + 16)
-        note_error(state, call_7(receive, place, nbytes, byte, host, PAYLOAD, communicator, entry))
+        note_error(
+            state, call_at(receive, (place, nbytes, byte, host, PAYLOAD, communicator, entry))
+        )
 
 
 @jit()

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from emu.comm.hosts import fields
-from emu.comm.hosts.mpi_calls import call_3, call_7
 from emu.comm.hosts.state import (
     BATCH,
     BATCH_BYTES,
@@ -43,12 +42,14 @@ from emu.comm.hosts.words import (
 )
 from emu.comm.sync.clock import clock_ns
 from emu.kernels.core.address import array_data, as_pointer, move_bytes
+from emu.kernels.core.c_calls import call_at
 from emu.kernels.core.jit import carray, jit
 
 
 @jit()
 def note_error(state: int, code: int) -> Any:
     """Keep what MPI returned if it is no success; return it."""
+    code &= 0xFFFFFFFF  # an int
     if code != 0:
         put_at(state, fields.ERROR, code)
     return code
@@ -76,7 +77,7 @@ def _start(state: int, memory: int, nbytes: int, host: int, tag: int, free: int)
         at(state, fields.BYTE),
         at(state, fields.COMMUNICATOR),
     )
-    note_error(state, call_7(send, memory, nbytes, byte, host, tag, communicator, entry))
+    note_error(state, call_at(send, (memory, nbytes, byte, host, tag, communicator, entry)))
     put_at(state, fields.SENT_TAIL, tail + 1)
 
 
@@ -177,7 +178,7 @@ def has_come(state: int, request: int) -> Any:
     """Return whether the message of a request, which stands at an address, has come or gone."""
     flag = at(state, fields.SCRATCH)
     poke(flag, 0)
-    note_error(state, call_3(at(state, fields.TEST), request, flag, at(state, fields.STATUS)))
+    note_error(state, call_at(at(state, fields.TEST), (request, flag, at(state, fields.STATUS))))
     return (peek(flag) & 0xFFFFFFFF) != 0
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any
 
 from emu.comm.hosts import fields
-from emu.comm.hosts.mpi_calls import call_kernel
 from emu.comm.hosts.receiving import (
     heap_of,
     next_record,
@@ -85,6 +84,7 @@ from emu.comm.sync.futex import sched_yield
 from emu.comm.sync.signals import atomic, put_bytes
 from emu.kernels.atomics import load_i32, load_i64
 from emu.kernels.core.address import move_bytes
+from emu.kernels.core.c_calls import call_at
 from emu.kernels.core.jit import entry_when_called, jit
 
 _TAKEN_AT_ONCE = 8
@@ -199,9 +199,7 @@ def _handle(state: int, record: int, payload: int, nbytes: int) -> Any:
             word_of(record, ITEMSIZE),
         )
         poke(header + 8 * 2, payload)
-        result = call_kernel(
-            at(state, fields.ADD_DENSE), me, pe, offset, header, code, size, nbytes
-        )
+        result = call_at(at(state, fields.ADD_DENSE), (me, pe, offset, header, code, size, nbytes))
     elif word_of(record, MODE) == BULK:
         notify(me, pe)
     else:

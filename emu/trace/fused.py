@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir
 from numba import types
 
 from emu.comm.layout import B_STRIDE
@@ -23,7 +22,7 @@ from emu.comm.world.prepared_rounds import BEGIN
 from emu.kernels.atomics import fence, load_i32
 from emu.kernels.core.address import as_pointer
 from emu.kernels.core.annotations import IrBuilder, IrValue
-from emu.kernels.core.c_calls import ADDRESS, call_c, give_gil, take_gil
+from emu.kernels.core.c_calls import ADDRESS, call_at, call_c, give_gil, take_gil
 from emu.kernels.core.jit import carray, entry_when_called, fixed_intrinsic, jit
 from emu.kernels.core.quick_entry import quick_entry_when_called
 from emu.trace.lines import T_FLOWS, T_RING, append, frame_back, meeting_flow, release, site_at
@@ -88,22 +87,6 @@ def _take_gil(builder: IrBuilder, state: IrValue) -> None:
 def _frame_of_python(builder: IrBuilder) -> IrValue:
     """Return the frame that runs in Python, which nobody need release."""
     return call_c(builder, "PyEval_GetFrame", ADDRESS)
-
-
-@fixed_intrinsic(types.int64, *[types.int64] * 7)
-def _call(
-    builder: IrBuilder,
-    function: IrValue,
-    a: IrValue,
-    b: IrValue,
-    c: IrValue,
-    d: IrValue,
-    e: IrValue,
-    f: IrValue,
-) -> IrValue:
-    """Call the C function at an address, of six integers."""
-    kind = ir.FunctionType(ADDRESS, [ADDRESS] * 6)
-    return builder.call(builder.inttoptr(function, kind.as_pointer()), [a, b, c, d, e, f])
 
 
 @jit()
@@ -324,7 +307,7 @@ def record_call(spot: int, source: int, target: int) -> Any:
     begun = _meet(spot)
     me, barrier, call = word(spot, S_ME), word(spot, S_BARRIER), word(spot, S_CALL)
     state = _give_gil()
-    arrived = _call(word(spot, S_RUN), me, barrier, call, BEGIN, source, target)
+    arrived = call_at(word(spot, S_RUN), (me, barrier, call, BEGIN, source, target))
     _take_gil(state)
     if arrived == DONE:
         _end_meeting(spot, site, begun)
