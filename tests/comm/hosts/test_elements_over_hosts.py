@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import element_programs
 import pytest
 from campaigns import TIMES
+from mpi_runs import MPIEXEC, mpiexec
 
 import emu
-from emu.commands.run_hosts import find_mpiexec
 
 pytest.importorskip("mpi4py")
-MPIEXEC = find_mpiexec()
 pytestmark = [
     pytest.mark.skipif(MPIEXEC is None, reason="there is no mpiexec"),
     pytest.mark.timeout(600),  # with an empty cache launchers and PEs compile
@@ -30,19 +27,8 @@ DRAWN = 20
 def run(
     hosts: int, pes: int, *names: str, folder: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    assert MPIEXEC is not None
-    environment = {**os.environ, "PYTHONPATH": str(Path(emu.__file__).parents[1])}
-    if folder is not None:
-        environment["HOST_PROGRAMS_FOLDER"] = str(folder)
-    return subprocess.run(
-        [MPIEXEC, "-n", str(hosts), sys.executable, element_programs.__file__, str(pes), *names],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment,
-        timeout=580,
-        check=False,
-    )
+    words = (element_programs.__file__, str(pes), *names)
+    return mpiexec(*words, folder=folder, n=hosts, timeout=580)
 
 
 def found_on_both(

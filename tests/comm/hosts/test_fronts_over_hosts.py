@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import front_programs
 import pytest
+from mpi_runs import MPIEXEC, mpiexec
 
-import emu
-from emu.commands.run_hosts import find_mpiexec
 from emu.trace.events import Kind
 from emu.trace.reading import read_trace
 
 pytest.importorskip("mpi4py")
-MPIEXEC = find_mpiexec()
 pytestmark = [
     pytest.mark.skipif(MPIEXEC is None, reason="there is no mpiexec"),
     pytest.mark.timeout(400),  # with an empty cache two launchers and four PEs compile
@@ -29,24 +24,6 @@ ALL = [*SAME, *(program.__name__ for program in front_programs.IN_A_HOST)]
 OF_TORCH = [name for name in ALL if name.startswith(("nccl", "hccl", "torch", "nvshmem"))]
 OTHERS = [name for name in ALL if name not in OF_TORCH]
 Found = list[dict[str, Any]]
-
-
-def mpiexec(
-    *words: str, folder: Path | None = None, n: int = 2
-) -> subprocess.CompletedProcess[str]:
-    assert MPIEXEC is not None
-    environment = {**os.environ, "PYTHONPATH": str(Path(emu.__file__).parents[1])}
-    if folder is not None:
-        environment["HOST_PROGRAMS_FOLDER"] = str(folder)
-    return subprocess.run(
-        [MPIEXEC, "-n", str(n), sys.executable, *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment,
-        timeout=380,
-        check=False,
-    )
 
 
 class Both:
