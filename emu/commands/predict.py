@@ -19,7 +19,7 @@ from emu.trace.prediction.devices.files import load_device, number_rows
 from emu.trace.prediction.errors import PredictionError
 from emu.trace.prediction.prediction import Prediction, predict
 from emu.trace.prediction.pricing import Options
-from emu.trace.prediction.rank import kendall_tau, rank
+from emu.trace.prediction.rank import Ranked, kendall_tau, rank
 from emu.trace.prediction.turns import turns_of
 from emu.trace.prediction.units import scaled_text
 from emu.trace.prediction.writing import write_prediction
@@ -201,16 +201,12 @@ def _pe_table(prediction: Prediction) -> Any:
 
 def _rank(trace: Any, kernel: str, device: Device, options: argparse.Namespace) -> None:
     ranked = rank(trace, kernel, device)
-    recorded = [each.recorded for each in ranked]
-    tau = (
-        kendall_tau([each.time.seconds for each in ranked], recorded)
-        if len(ranked) > 1
-        else math.nan
-    )
+    known = [(r.time.seconds, r.recorded) for r in ranked if not math.isnan(r.recorded)]
+    tau = kendall_tau(*map(list, zip(*known, strict=True))) if len(known) > 1 else math.nan
     if options.json:
         rows = [
-            {"place": r.place, "programs": r.work.programs, "seconds": r.time.seconds, "bound": r.time.bound, "unit": r.time.unit,
-             "launches": r.launches, "recorded_seconds": r.recorded}
+            {"place": r.place, "settings": r.settings, "programs": r.work.programs, "seconds": r.time.seconds, "bound": r.time.bound, "unit": r.time.unit,
+             "launches": r.launches, "recorded_seconds": None if math.isnan(r.recorded) else r.recorded}
             for r in ranked
         ]  # fmt: skip
         _write_json(
@@ -234,12 +230,13 @@ def _rank(trace: Any, kernel: str, device: Device, options: argparse.Namespace) 
         "waves",
         "full",
         "recorded here",
-        right=(0, 1, 2, 5, 6, 7),
+        right=(1, 2, 5, 6, 7),
     )
     for each in ranked[: options.most]:
         table.add_row(
-            str(each.place), str(each.work.programs), seconds_text(each.time.seconds), each.time.bound, each.time.unit,
-            str(each.time.waves), f"{each.time.tail:.0%}", seconds_text(each.recorded),
+            _settings_text(each), str(each.work.programs), seconds_text(each.time.seconds), each.time.bound, each.time.unit,
+            str(each.time.waves), f"{each.time.tail:.0%}",
+            "" if math.isnan(each.recorded) else seconds_text(each.recorded),
         )  # fmt: skip
     console.print(table)
     if not math.isnan(tau):
@@ -247,6 +244,12 @@ def _rank(trace: Any, kernel: str, device: Device, options: argparse.Namespace) 
             f"Kendall's tau of this order and the recorded one, which is that of this machine: {tau:.2f}",
             markup=False,
         )
+
+
+def _settings_text(each: Ranked) -> str:
+    """Return what a configuration is called: its settings; else its number."""
+    shown = [f"{n}={v}" for n, v in each.settings.items() if (n, v) != ("num_ctas", 1)]
+    return " ".join(shown) or str(each.place)
 
 
 def _turns(options: argparse.Namespace, device: Device) -> None:

@@ -40,6 +40,19 @@ def end_call() -> None:
     _Calls.is_launched = False
 
 
+_places: dict[tuple[int, int], tuple[CodeType, tuple[str, int]]] = {}
+"""Places by code and instruction: to work one out means to read the table of the code's lines, which may be long. A code is kept, or another could
+come to have its ``id``."""
+
+
+def _place_of(code: CodeType, instruction: int) -> tuple[str, int]:
+    """Return file and line of an instruction, as :func:`emu.pypto.node.place_of` does."""
+    found = _places.get((id(code), instruction))
+    if found is None:
+        found = _places[id(code), instruction] = code, place_of(code, instruction)
+    return found[1]
+
+
 def record_action(
     recorder: Recorder,
     label: str,
@@ -60,7 +73,7 @@ def record_action(
         try:
             action()
         finally:
-            recorder.write(recorder.site(_OP, label, place_of(*origin)), begun)
+            recorder.write(recorder.site(_OP, label, _place_of(*origin)), begun)
         return
     before = recorder.hold_line()  # what the op does is at its line
     try:

@@ -83,6 +83,9 @@ class Kind(IntEnum):
     """A value from ``start`` on."""
     INSTANT = 17
     """Something that was reported: a race, an error, what ended the run; or that the program has marked."""
+    TUNE = 18
+    """An autotuner has measured a kernel in one configuration: its site has what that of a launch has, ``configuration`` (names and values), and
+    ``measured_s``. The launches themselves are no events."""
 
 
 class Thread(IntEnum):

@@ -426,9 +426,28 @@ def _make_test(around: Method, name: str) -> Method:
     def test(
         self: PlainGroup, signal: SymmetricArray, cmp: Cmp, value: int, *, index: int = 0
     ) -> bool:
-        address, size, comparison, wanted = self._row(signal, index, cmp, value)
-        offset, spots = address - self.mine, self._spots
-        polls = _test(spots.test, offset, size, comparison, wanted)
+        try:
+            plain = (
+                type(cmp) is Cmp
+                and type(value) is int
+                and type(index) is int
+                and signal.group is self
+                and signal.word > 0
+                and 0 <= index < signal.words
+                and signal.low_word <= value <= signal.high_word
+                and not signal.root.freed
+            )
+        except UNFIT:
+            plain = False
+        spots = self._spots
+        if plain:
+            size = signal.word
+            offset = signal.offset + index * size
+            polls = _test(spots.test, offset, size, cmp, value)
+        else:
+            address, size, comparison, wanted = self._row(signal, index, cmp, value)
+            offset = address - self.mine
+            polls = _test(spots.test, offset, size, comparison, wanted)
         if not polls:
             return True
         if polls > 0:

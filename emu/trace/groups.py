@@ -7,6 +7,7 @@ of its event's time but for the call itself: the event is written when it is ove
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
 
 G = TypeVar("G", bound=Group)
 
-# Names that are looked up on every call; the entries of compiled code are put in the place of the last four.
+# Names that are looked up on every call; the entries of compiled code are put in the place of the last five.
 _now, _ndarray = time.monotonic_ns, np.ndarray
 write, leave, take = ring.write, ring.leave, ring.take
-end_of_meeting = lines.end_of_meeting
+end_of_meeting, end_of_operation = lines.end_of_meeting, lines.end
 
 _SIGNAL, _WAIT, _LOCK, _COLLECTIVE, _ALLOCATE = map(
     int, (Kind.SIGNAL, Kind.WAIT, Kind.LOCK, Kind.COLLECTIVE, Kind.ALLOCATE)
@@ -232,18 +233,25 @@ class Recorded(Group):
         def details() -> dict[str, Any]:
             return {"dtype": str(array.dtype), "shape": list(array.shape)}
 
-        site = self._recorder.here(_ALLOCATE, _named("alloc", name), details, key=of_site)
-        write(self._ring, begun, array.nbytes, 0, site, -1)
+        number = self._recorder.number(_ALLOCATE, _named("alloc", name), details, of_site)
+        self._sized(number, begun, array.nbytes)
         return array
 
     def release(self, array: SymmetricArray) -> None:
         """Free as :meth:`Group.release` does."""
         begun = _now()
         super().release(array)
-        site = self._recorder.here(_ALLOCATE, _named("free", array.name))
-        write(self._ring, begun, -array.nbytes, 0, site, -1)
+        number = self._recorder.number(_ALLOCATE, _named("free", array.name))
+        self._sized(number, begun, -array.nbytes)
+
+    def _sized(self, number: int, begun: int, size: int) -> None:
+        """Record an operation with a size, for the program that has called what calls this."""
+        recorder, frame = self._recorder, sys._getframe(2)
+        if end_of_operation(recorder.told, id(frame), number, begun, size, 0, -1):
+            recorder.missed(frame, number, begun, size)
 
 
+@functools.lru_cache(1024)
 def _named(what: str, name: str) -> str:
     """Return what the event of an array's memory is called."""
     return f"{what} {unnumbered(name)}".rstrip()

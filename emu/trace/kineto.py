@@ -20,6 +20,7 @@ from emu.trace.reading import Trace
 CATEGORIES = {
     Kind.LAUNCH: "kernel",
     Kind.COMPILE: "cpu_op",
+    Kind.TUNE: "cpu_op",
     Kind.OP: "cpu_op",
     Kind.PUT: "gpu_memcpy",
     Kind.GET: "gpu_memcpy",

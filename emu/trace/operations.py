@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
+from operator import mul as _times
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -68,7 +69,7 @@ def _nbytes(source: Any, target: SymmetricArray) -> int:
 
 def _start_of(array: SymmetricArray, offsets: Sequence[int]) -> int:
     """Return how far a tile's first element is from its array's."""
-    return sum(int(start) * stride for start, stride in zip(offsets, array.strides, strict=False))
+    return int(sum(map(_times, offsets, array.strides)))
 
 
 def _element(array: SymmetricArray, index: int) -> int:

@@ -28,7 +28,7 @@ _COLORS = {
     **dict.fromkeys((Kind.PUT, Kind.GET, Kind.SIGNAL, Kind.ATOMIC), "#e78a13"),
     **dict.fromkeys((Kind.COLLECTIVE, Kind.TURN), "#a859c9"),
     **dict.fromkeys((Kind.WAIT, Kind.COMPLETE, Kind.BARRIER, Kind.LOCK), "#c6ccd7"),
-    **dict.fromkeys((Kind.COMPILE, Kind.ALLOCATE), "#8c7853"),
+    **dict.fromkeys((Kind.COMPILE, Kind.TUNE, Kind.ALLOCATE), "#8c7853"),
     Kind.RANGE: "#e6ebf3",
     Kind.INSTANT: "#d6173f",
 }

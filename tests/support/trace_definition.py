@@ -14,7 +14,7 @@ WORK = {
     "communicate": {
         *(Kind.PUT, Kind.GET, Kind.SIGNAL, Kind.ATOMIC, Kind.COLLECTIVE, Kind.TURN),
     },
-    "prepare": {Kind.COMPILE, Kind.ALLOCATE},
+    "prepare": {Kind.COMPILE, Kind.TUNE, Kind.ALLOCATE},
     "wait": {Kind.WAIT, Kind.COMPLETE, Kind.BARRIER, Kind.LOCK},
 }
 MEETINGS = (Kind.BARRIER, Kind.COLLECTIVE, Kind.TURN)

@@ -105,7 +105,7 @@ def test_damaged_bytes_are_refused_or_read_but_never_crash(tmp_path: Path) -> No
             events((0, 0, 9)).tobytes(),
             "site of an event must be below 3, but got 9",
         ),
-        (Chunk.EVENTS, 0, bytes(40), "kind of an event must be in 1..17, but got 0"),
+        (Chunk.EVENTS, 0, bytes(40), "kind of an event must be in 1..18, but got 0"),
         (
             Chunk.EVENTS,
             0,

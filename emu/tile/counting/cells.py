@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from emu.tile.counting.plan import POINTER_WORDS, Plan
+from emu.tile.counting.plan import GROUP_WORDS, POINTER_WORDS, Plan
 from emu.tile.counting.tally import Touched
+from emu.tile.counting.working_sets import WorkingSet, line_shift, working_set
 
 Array = np.ndarray[Any, Any]
 
@@ -24,6 +25,7 @@ class _Cells:
         count: How many elements there are.
         granule: Bytes of an element.
         words: A bit for each cell.
+        groups: A bit for each line and group of programs.
         is_read: Whether anything reads it.
         is_written: Whether anything writes it.
     """
@@ -32,6 +34,7 @@ class _Cells:
     count: int
     granule: int
     words: Array
+    groups: Array
     is_read: bool
     is_written: bool
 
@@ -40,7 +43,22 @@ class _Cells:
         """What native code is told of them."""
         address = int(self.words.ctypes.data)
         shift = self.granule.bit_length() - 1
-        return self.start, self.count, shift, address, address + self.words[0].nbytes
+        readers = int(self.groups[0].ctypes.data)
+        writers = int(self.groups[-1].ctypes.data)
+        cells = self.start, self.count, shift, address, address + self.words[0].nbytes
+        return *cells, self.line, readers, writers
+
+    @property
+    def line(self) -> int:
+        """The binary logarithm of a line's bytes."""
+        return line_shift(self.count * self.granule)
+
+    def working_sets(self, programs: int) -> tuple[WorkingSet, WorkingSet]:
+        """Return those of what was read and of what was written."""
+        return (
+            working_set(self.groups[0], self.line, programs) if self.is_read else (),
+            working_set(self.groups[-1], self.line, programs) if self.is_written else (),
+        )
 
     @cached_property
     def either(self) -> Array:
@@ -50,13 +68,16 @@ class _Cells:
         return np.asarray(self.words[0 if self.is_read else 1])
 
     @cached_property
-    def touched(self) -> Touched:
+    def touched(self) -> int:
         """How many bytes were touched."""
-        either = _count(self.either) * self.granule
+        return _count(self.either) * self.granule
+
+    def by_verb(self) -> tuple[int, int]:
+        """Return how many bytes were read, and how many were written."""
         if not (self.is_read and self.is_written):
-            return Touched(either * self.is_read, either * self.is_written, either)
+            return self.touched * self.is_read, self.touched * self.is_written
         read, written = self.words
-        return Touched(_count(read) * self.granule, _count(written) * self.granule, either)
+        return _count(read) * self.granule, _count(written) * self.granule
 
 
 class Cells:
@@ -86,7 +107,9 @@ class Cells:
             verbs = [s.verb for s in plan.sites if s.arguments == (number,)]
             is_read, is_written = any(v != "store" for v in verbs), any(v != "load" for v in verbs)
             bits = np.zeros((2, -(-count // 64)), np.uint64)
-            self._of.append(_Cells(start, count, granule, bits, is_read, is_written))
+            lines = ((count * granule - 1) >> line_shift(count * granule)) + 1
+            groups = np.zeros((is_read + is_written, lines, GROUP_WORDS), np.uint64)
+            self._of.append(_Cells(start, count, granule, bits, groups, is_read, is_written))
 
     def words(self) -> Array:
         """Return what the kernel is told of them."""
@@ -96,9 +119,12 @@ class Cells:
                 row[:] = cells.facts
         return words.reshape(-1)
 
-    def touched(self) -> list[Touched | None]:
-        """Return what of each argument's memory was touched."""
-        return [None if c is None else c.touched for c in self._of]
+    def touched(self, programs: int) -> list[Touched | None]:
+        """Return what of each argument's memory a launch of so many programs has touched."""
+        return [
+            None if c is None else Touched(*c.by_verb(), c.touched, *c.working_sets(programs))
+            for c in self._of
+        ]
 
     def unique(self) -> int | None:
         """Return the bytes that were touched at least once, by whatever argument; None: they are not known."""
@@ -112,7 +138,7 @@ class Cells:
             assert cells is not None
             others = [c for c in used if c is not None and c is not cells]
             (shared if any(_overlap(cells, c) for c in others) else alone).append(cells)
-        return sum(c.touched.either for c in alone) + _bytes_of(shared)
+        return sum(c.touched for c in alone) + _bytes_of(shared)
 
 
 def _count(bits: Array) -> int:

@@ -10,8 +10,9 @@ import numpy as np
 
 from emu.tile.counting.cells import Cells
 from emu.tile.counting.counts import Counts
-from emu.tile.counting.plan import HEAD, MARKING_WORD, ROWS_WORD, Plan
+from emu.tile.counting.plan import GROUP_WORD, HEAD, MARKING_WORD, ROWS_WORD, Plan
 from emu.tile.counting.tally import Kernel, tally
+from emu.tile.counting.working_sets import group_shift
 
 Run = Callable[[int, int, int, Sequence[Any]], None]
 
@@ -43,13 +44,14 @@ def launch_counted(
     words = np.zeros(plan.first_row + rows * plan.columns, np.int64)
     words[ROWS_WORD] = rows - 1
     words[MARKING_WORD] = _address_of_marking()
+    words[GROUP_WORD] = group_shift(programs)
     words[HEAD : plan.first_mark] = cells.words()
     words[plan.first_mark : plan.first_row] = [w for mark in plan.marks for w in mark.words()]
     if plan.is_apart:
         plain(x, y, z, values)
     counting(x, y, z, (*values, words.ctypes.data))
     matrix = words[plan.first_row :].reshape(rows, plan.columns)
-    return tally(kernel, plan, matrix, programs, cells.touched(), cells.unique())
+    return tally(kernel, plan, matrix, programs, cells.touched(programs), cells.unique())
 
 
 @functools.cache

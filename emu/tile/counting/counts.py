@@ -29,6 +29,9 @@ class TensorCounts:
         unique: Bytes that were read or written.
         lanes: Lanes of its memory operations.
         masked_off: Lanes whose mask was false.
+        loaded_by: The working sets of what is read: numbers of programs that follow each other, and the bytes of the lines (of 128 bytes, of memory
+            beyond 16 MiB of longer ones) that so many load on average. Beyond 256 programs groups of them count as one. Empty: not known.
+        stored_by: The same, of what is written.
     """
 
     name: str
@@ -41,6 +44,8 @@ class TensorCounts:
     unique: int | None
     lanes: int
     masked_off: int
+    loaded_by: tuple[tuple[int, int], ...] = ()
+    stored_by: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -204,7 +209,7 @@ class Counts:
         fields = {name: value for name, value in stored.items() if name != "version"}
         try:
             fields["dots"] = tuple(DotCounts(**d) for d in fields["dots"])
-            fields["tensors"] = tuple(TensorCounts(**t) for t in fields["tensors"])
+            fields["tensors"] = tuple(_tensor(t) for t in fields["tensors"])
             fields["by_program"] = tuple(ProgramCounts(**p) for p in fields["by_program"])
             return Counts(**fields)
         except (TypeError, KeyError, AttributeError) as error:
@@ -226,6 +231,15 @@ _SUMS_OF_TENSORS = (
 )
 
 
+_SETS = ("loaded_by", "stored_by")
+
+
+def _tensor(stored: Mapping[str, Any]) -> TensorCounts:
+    """Return what JSON holds of a tensor; counts of earlier releases have no working sets."""
+    sets = {name: tuple((int(n), int(b)) for n, b in stored.get(name, ())) for name in _SETS}
+    return TensorCounts(**{**stored, **sets})
+
+
 def _joined(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
     return {name: first.get(name, 0) + second.get(name, 0) for name in {**first, **second}}
 
@@ -234,15 +248,27 @@ def _sum(first: int | None, second: int | None) -> int | None:
     return None if first is None or second is None else first + second
 
 
+def _sum_of_sets(
+    first: tuple[tuple[int, int], ...], second: tuple[tuple[int, int], ...]
+) -> tuple[tuple[int, int], ...]:
+    """Return the sum of working sets of the same numbers of programs; of others there is none."""
+    if [n for n, _ in first] != [n for n, _ in second]:
+        return ()
+    return tuple((n, one + other) for (n, one), (_, other) in zip(first, second, strict=True))
+
+
 def _merged(first: tuple[Any, ...], second: tuple[Any, ...], sums: tuple[str, ...]) -> Any:
     """Return rows that are alike but for what is summed, as one."""
     found: dict[Any, Any] = {}
     for row in (*first, *second):
         values = asdict(row)
-        key = tuple(v for n, v in values.items() if n not in sums)
+        sets = [name for name in _SETS if name in values]
+        key = tuple(v for n, v in values.items() if n not in sums and n not in sets)
         if key in found:
             before = found[key]
-            row = replace(before, **{n: _sum(getattr(before, n), values[n]) for n in sums})
+            joined = {n: _sum(getattr(before, n), values[n]) for n in sums}
+            joined_sets = {n: _sum_of_sets(getattr(before, n), getattr(row, n)) for n in sets}
+            row = replace(before, **joined, **joined_sets)
         found[key] = row
     return tuple(found.values())
 

@@ -21,6 +21,7 @@ from emu.tile.counting.affine import find_lanes, find_prefix, find_range
 from emu.tile.counting.plan import (
     ALWAYS,
     BYTES,
+    GROUP_WORD,
     HEAD,
     MARKING_WORD,
     MOST_MEMBERS,
@@ -122,6 +123,7 @@ class _Instrumenter:
         self._mark_words = HEAD + POINTER_WORDS * self._arguments
         self._granules = self._find_granules()
         self._row = self._columns_constant = self._first_row = self._facts  # until there are others
+        self._group = self._facts  # the same
 
     def plan(self, is_apart: bool) -> Plan:
         """Return what to make of the counters."""
@@ -280,7 +282,7 @@ class _Instrumenter:
                 some = accesses[first : first + MOST_MEMBERS]
                 addresses, members = zip(*some, strict=True)
                 mark = Mark(kind, lanes, row, mask_kind, *sizes, tuple(members))
-                values = [builder.cast(self._facts, I64), *places, *lets, *addresses]
+                values = [builder.cast(self._facts, I64), self._group, *places, *lets, *addresses]
                 builder.tell_native(self._mark_words, self._word(MARKING_WORD), values)
                 self._marks.append(mark)
                 self._mark_words += len(mark.words())
@@ -332,6 +334,7 @@ class _Instrumenter:
         extents = [builder.cast(builder.num_programs(axis), I64) for axis in range(2)]
         plane = builder.binary(Code.ADD, ids[1], builder.binary(Code.MUL, ids[2], extents[1]))
         number = builder.binary(Code.ADD, ids[0], builder.binary(Code.MUL, plane, extents[0]))
+        self._group = builder.binary(Code.SHR, number, self._word(GROUP_WORD))
         number = builder.binary(Code.AND, number, self._word(ROWS_WORD))
         # How many columns there are is known at the end, and how many words come before the rows.
         columns, first = builder.constant(0, I64), builder.constant(0, I64)

@@ -15,6 +15,7 @@ from emu.kernels.core.address import as_pointer
 from emu.kernels.core.jit import carray, jit
 from emu.tile.counting.plan import (
     BYTES,
+    GROUP_WORDS,
     MARK_WORDS,
     MASK_VALUES,
     MEMBER_WORDS,
@@ -32,9 +33,11 @@ from emu.tile.observing import WORDS_BEFORE
 _KIND, _LANES, _ROW, _MASK, _STEP, _BYTES, _MEMBERS = range(MARK_WORDS)
 _ARGUMENT, _UNIT, _IS_READ, _IS_WRITTEN = range(MEMBER_WORDS)
 # Words of an argument: see plan.POINTER_WORDS.
-_START, _COUNT, _SHIFT, _READ, _WRITTEN = range(5)
+_START, _COUNT, _SHIFT, _READ, _WRITTEN, _LINE, _READERS, _WRITERS = range(8)
 
 _WORDS: Final = WORDS_BEFORE  # where a record has the address of the launch's words
+_GROUP: Final = _WORDS + 1  # the program's group
+_VALUES: Final = _WORDS + 2  # offsets, mask, members
 _FULL: Final = 0x0101010101010101  # eight lanes of a mask
 _ALL: Final = np.int64(-1)
 
@@ -74,6 +77,36 @@ def set_bits(bits: int, first: int, end: int) -> int:
 
 
 @jit()
+def _set_group(groups: int, lines: tuple[int, int], group: int) -> None:
+    """Set the bit of a group of programs, of the lines from one to another."""
+    first, last = lines
+    words = carray(as_pointer(groups), (last + 1) * GROUP_WORDS, np.int64)
+    mask = np.int64(1) << (group & 63)
+    for at in range(first * GROUP_WORDS + (group >> 6), words.size, GROUP_WORDS):
+        _set(words, at, mask)
+
+
+@jit()
+def count_runs(touched: Any, groups: int, found: Any) -> None:
+    """Count the runs of groups that leave a line alone, by their length.
+
+    Args:
+        touched: Of each line the bits of the groups that touch it, ``GROUP_WORDS`` words of uint64.
+        groups: How many there are.
+        found: Gets the numbers of runs, int64.
+    """
+    for line in range(touched.shape[0]):
+        length = 0
+        for group in range(groups):
+            if touched[line, group >> 6] >> np.uint64(group & 63) & np.uint64(1):
+                found[length] += 1
+                length = 0
+            else:
+                length += 1
+        found[length] += 1
+
+
+@jit()
 def _mark_runs(
     words: Any, site: int, record: int, offsets: Any, runs: tuple[int, int, int]
 ) -> None:
@@ -84,7 +117,8 @@ def _mark_runs(
         runs: The number of runs, ``distance``, and the length of each run.
     """
     count, distance, length = runs
-    places = _WORDS + 1 + MASK_VALUES[words[site + _MASK]]
+    group = _word(_word(record, _GROUP), 0)
+    places = _VALUES + MASK_VALUES[words[site + _MASK]]
     if words[site + _KIND] != SCALAR:
         places += 1
     for number in range(words[site + _MEMBERS]):
@@ -97,10 +131,15 @@ def _mark_runs(
             if not words[member + _IS_READ + verb]:
                 continue
             bits = words[argument + _READ + verb]
+            line, groups = words[argument + _LINE], words[argument + _READERS + verb]
             for run in range(count):
                 begin = start + offsets[run * distance] * unit
                 behind = (begin + extent + (1 << shift) - 1) >> shift
-                set_bits(bits, max(0, begin >> shift), min(cells, behind))
+                first, end = max(0, begin >> shift), min(cells, behind)
+                set_bits(bits, first, end)
+                if end > first:
+                    lines = first << shift >> line, (end << shift) - 1 >> line
+                    _set_group(groups, lines, group)
 
 
 @jit()
@@ -166,16 +205,16 @@ def _mark_range(words: Any, site: int, record: int, first: int, lanes: tuple[int
 @jit()
 def _mark_consecutive(words: Any, site: int, record: int) -> None:
     """Mark a range of offsets."""
-    first, lanes = _word(_word(record, _WORDS + 1), 0), words[site + _LANES]
-    mask = _word(record, _WORDS + 2)
+    first, lanes = _word(_word(record, _VALUES), 0), words[site + _LANES]
+    mask = _word(record, _VALUES + 1)
     kind = words[site + _MASK]
     if kind == NONE:
         _mark_range(words, site, record, first, (0, lanes))
     elif kind == PREFIX:
         before, wrap, behind = (
             _word(mask, 0),
-            _word(_word(record, _WORDS + 3), 0),
-            _word(_word(record, _WORDS + 4), 0),
+            _word(_word(record, _VALUES + 2), 0),
+            _word(_word(record, _VALUES + 3), 0),
         )
         _mark_range(words, site, record, first, (0, before))
         _mark_range(words, site, record, first, (wrap, wrap + behind))
@@ -196,7 +235,7 @@ def _mark_each(words: Any, site: int, record: int, offsets: Any, order: tuple[in
     """
     lanes, step = words[site + _LANES], words[site + _STEP]
     is_masked = words[site + _MASK] == BYTES
-    mask = carray(as_pointer(_word(record, _WORDS + 2)), lanes, np.uint8)
+    mask = carray(as_pointer(_word(record, _VALUES + 1)), lanes, np.uint8)
     distance, extent = order
     first, length = np.int64(0), 0  # the run that was found last
     for start in range(lanes // extent):
@@ -216,7 +255,7 @@ def _mark_each(words: Any, site: int, record: int, offsets: Any, order: tuple[in
 def _mark_tile(words: Any, site: int, record: int, offsets: Any) -> None:
     """Mark a tile of offsets: by its rows or columns, if these are runs."""
     lanes, row, step = words[site + _LANES], words[site + _ROW], words[site + _STEP]
-    mask = _word(record, _WORDS + 2)
+    mask = _word(record, _VALUES + 1)
     is_masked = words[site + _MASK] == BYTES and not _has_all(mask, lanes)
     if row < lanes and offsets[row] - offsets[0] == step:
         if is_masked or _breaks(offsets[:-row], offsets[row:], step):
@@ -250,14 +289,14 @@ def mark(site: int, record: int) -> int:
     words = carray(as_pointer(address), site + MARK_WORDS + MEMBER_WORDS * MOST_MEMBERS, np.int64)
     lanes, kind = words[site + _LANES], words[site + _KIND]
     if kind == SCALAR:
-        mask = carray(as_pointer(_word(record, _WORDS + 1)), 1, np.uint8)
+        mask = carray(as_pointer(_word(record, _VALUES)), 1, np.uint8)
         if words[site + _MASK] == NONE or mask[0]:
             _mark_run(words, site, record, 0, 1)
     elif kind == NARROW:
-        narrow = carray(as_pointer(_word(record, _WORDS + 1)), lanes, np.int32)
+        narrow = carray(as_pointer(_word(record, _VALUES)), lanes, np.int32)
         _mark_tile(words, site, record, narrow)
     elif kind == WIDE:
-        wide = carray(as_pointer(_word(record, _WORDS + 1)), lanes, np.int64)
+        wide = carray(as_pointer(_word(record, _VALUES)), lanes, np.int64)
         _mark_tile(words, site, record, wide)
     else:
         _mark_consecutive(words, site, record)

@@ -15,14 +15,19 @@ Runs: TypeAlias = dict[int, int]
 
 ALWAYS = -1
 
-ROWS_WORD, MARKING_WORD, HEAD = 0, 1, 2
+ROWS_WORD, MARKING_WORD, GROUP_WORD, HEAD = 0, 1, 2, 3
 """Words of what a kernel that counts is given: the number of rows less 1, a power of two less 1; the address of the code that
-marks what is touched; then ``POINTER_WORDS`` words for each argument of the kernel, those of marks, and the rows."""
+marks what is touched; the binary logarithm of the programs of a group (``working_sets``); then ``POINTER_WORDS`` words for each argument of the
+kernel, those of marks, and the rows."""
 
-POINTER_WORDS = 5
+POINTER_WORDS = 8
 """Words of an argument. Its memory has *cells*, a bit for each element (the smallest, if there are several sizes): address of the
 first element, number of cells, binary logarithm of an element's bytes, addresses of the cells of what was read and of what was
-written."""
+written. It has *lines*, with a bit for each group of programs: binary logarithm of a line's bytes, addresses of the bits of those that read and of
+those that write."""
+
+GROUP_WORDS = 4
+"""Words of the bits of a line."""
 
 NO_COLUMN = -1
 

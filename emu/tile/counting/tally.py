@@ -18,16 +18,19 @@ from emu.tile.counting.counts import (
 )
 from emu.tile.counting.plan import ALWAYS, NO_COLUMN, Dot, Plan, Runs, Site
 from emu.tile.counting.work import FLOPS
+from emu.tile.counting.working_sets import WorkingSet
 
 Matrix = np.ndarray[Any, Any]
 
 
 class Touched(NamedTuple):
-    """Bytes of an argument's memory that were touched at least once."""
+    """Bytes of an argument's memory that were touched at least once, and its working sets."""
 
     loaded: int
     stored: int
     either: int
+    read_sets: WorkingSet
+    written_sets: WorkingSet
 
 
 class Kernel(NamedTuple):
@@ -133,6 +136,8 @@ def _tensors(
                 None if known is None else known.either,
                 row["lanes"],
                 row["masked_off"],
+                () if known is None else known.read_sets,
+                () if known is None else known.written_sets,
             )
         )
     return tuple(tensors)

@@ -25,12 +25,12 @@ const arrows = columns(data.arrows, ["start", "length", "from", "to"]);
 summed(arrows.start); arrows.end = ends(arrows.start, arrows.length);
 
 const KINDS = data.kinds;
-const WORDS = { LAUNCH: "kernel", COMPILE: "compilation", OP: "operation", PUT: "put", GET: "get", SIGNAL: "signal", ATOMIC: "atomic",
+const WORDS = { LAUNCH: "kernel", COMPILE: "compilation", TUNE: "autotuning", OP: "operation", PUT: "put", GET: "get", SIGNAL: "signal", ATOMIC: "atomic",
   WAIT: "wait", COMPLETE: "wait until sent", BARRIER: "barrier", COLLECTIVE: "collective", TURN: "server's turn", LOCK: "wait for a lock",
   ALLOCATE: "memory", RANGE: "named range", COUNTER: "counter", INSTANT: "report" };
 const GROUPS = [["kernel", "compute", ["LAUNCH"]], ["operation", "op", ["OP"]],
   ["put, get, signal, atomic", "communicate", ["PUT", "GET", "SIGNAL", "ATOMIC"]], ["collective, server", "meet", ["COLLECTIVE", "TURN"]],
-  ["waiting", "wait", ["WAIT", "COMPLETE", "BARRIER", "LOCK"]], ["compiling, memory", "prepare", ["COMPILE", "ALLOCATE"]],
+  ["waiting", "wait", ["WAIT", "COMPLETE", "BARRIER", "LOCK"]], ["compiling, memory", "prepare", ["COMPILE", "TUNE", "ALLOCATE"]],
   ["named range", "range", ["RANGE"]], ["report", "path", ["INSTANT"]]];
 const colour_names = KINDS.map(kind => (GROUPS.find(group => group[2].includes(kind)) || [0, "other"])[1]);
 let colours = [], paint = {};

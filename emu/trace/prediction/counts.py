@@ -139,8 +139,10 @@ def _traffic(tensor: Mapping[str, Any], launches: float) -> list[Traffic]:
         moved = (_count(tensor[verb]) + atomic) / launches
         unique = tensor[f"unique_{verb}"]
         known = moved if unique is None else min(moved, _count(unique) / launches)
+        sets = tensor.get(f"{verb}_by", ())
         if moved:
-            found.append(Traffic(moved, known))
+            pairs = tuple((_count(n, 1), _count(size)) for n, size in sets)
+            found.append(Traffic(moved, known, () if unique is None else pairs))
     return found
 
 

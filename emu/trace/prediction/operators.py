@@ -124,7 +124,7 @@ def _parts_of(work: Work, device: Device) -> _Parts:
         rest,
         vector={dtype: count * share for dtype, count in rest.vector.items()},
         special=rest.special * share,
-        tensors=tuple(Traffic(moved * share, unique * share) for moved, unique in rest.tensors),
+        tensors=tuple(Traffic(t.moved * share, t.unique * share) for t in rest.tensors),
     )
     return tuple((_product(p, device, more), p.times) for p in products)
 

@@ -6,10 +6,12 @@ Internal: names may change in any release.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from emu.trace.events import Kind
+import numpy as np
+
+from emu.trace.events import Kind, Site
 from emu.trace.prediction.counts import work_of_site
 from emu.trace.prediction.devices.device import Device
 from emu.trace.prediction.errors import PredictionError
@@ -58,13 +60,15 @@ class Ranked:
 
     Attributes:
         place: Number in the order of the trace.
+        settings: What an autotuner calls it: names and values; empty: it was not autotuned.
         work: Its work.
         time: Its predicted time.
-        launches: How often it was launched.
-        recorded: Mean time on this machine, in seconds.
+        launches: How often it was launched, by the program or an autotuner.
+        recorded: Its time on this machine, in seconds: that which an autotuner has measured, else the mean of launches; NaN: it was not measured.
     """
 
     place: int
+    settings: Mapping[str, object]
     work: Work
     time: KernelTime
     launches: int
@@ -79,32 +83,71 @@ def rank(trace: Trace, kernel: str, device: Device) -> list[Ranked]:
     Raises:
         PredictionError: The trace has no launch of that name with counts.
     """
-    found: dict[tuple[object, ...], tuple[Work, list[int]]] = {}
+    found: dict[tuple[object, ...], _Configuration] = {}
     for table, events in zip(trace.sites, trace.events, strict=True):
-        launches = events[events["kind"] == Kind.LAUNCH]
+        launches = events[np.isin(events["kind"], (Kind.LAUNCH, Kind.TUNE))]
         for number in sorted(set(launches["site"].tolist())):
             site = table[number]
             is_named = site.name == kernel and not is_launch_alone(site)
             work = work_of_site(site) if is_named else None
             if work is None:
                 continue
-            _, durations = found.setdefault(_key(work), (work, []))
-            durations += launches["duration"][launches["site"] == number].tolist()
+            durations = launches["duration"][launches["site"] == number].tolist()
+            found.setdefault(_key(work), _Configuration(work)).add(site, durations)
     if not found:
         counted = [site for site in launch_sites(trace) if work_of_site(site) is not None]
         names = ", ".join(sorted({site.name for site in counted})) or "there is none"
         raise PredictionError(f"kernel must be one that was counted ({names}), but got {kernel!r}")
     ranked = [
-        Ranked(
-            place,
-            work,
-            kernel_time(work, device),
-            len(durations),
-            sum(durations) / len(durations) * 1e-9,
+        each.ranked(place, settings, device)
+        for place, (each, settings) in enumerate(
+            (each, settings) for each in found.values() for settings in each.settings or [{}]
         )
-        for place, (work, durations) in enumerate(found.values())
     ]
     return sorted(ranked, key=lambda each: (each.time.seconds, each.place))
+
+
+@dataclass
+class _Configuration:
+    """What launches with the same work have said.
+
+    Attributes:
+        work: The work.
+        settings: What autotuners call it.
+        durations: Of the program's launches, in nanoseconds.
+        measured: What autotuners have measured, in seconds.
+        launches: How often it was launched.
+    """
+
+    work: Work
+    settings: list[dict[str, object]] = field(default_factory=list)
+    durations: list[int] = field(default_factory=list)
+    measured: list[float] = field(default_factory=list)
+    launches: int = 0
+
+    def add(self, site: Site, durations: list[int]) -> None:
+        """Add the events of a site."""
+        details = site.details or {}
+        settings, measured = details.get("configuration"), details.get("measured_s")
+        self.launches += len(durations)
+        if settings is None:
+            self.durations += durations
+            return
+        if not isinstance(settings, dict):
+            raise PredictionError(
+                f"a configuration of {site.name!r} must be names and values, but got {settings!r:.80}"
+            )
+        if settings not in self.settings:
+            self.settings.append(settings)
+        if measured is not None:
+            self.measured.append(*_numbers("measured_s", [measured]))
+
+    def ranked(self, place: int, settings: Mapping[str, object], device: Device) -> Ranked:
+        """Return it as a row."""
+        times = self.measured or [ns * 1e-9 for ns in self.durations]
+        recorded = sum(times) / len(times) if times else math.nan
+        time = kernel_time(self.work, device)
+        return Ranked(place, settings, self.work, time, self.launches, recorded)
 
 
 def _key(work: Work) -> tuple[object, ...]:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from emu.trace.events import Kind, Thread
 from emu.trace.reading import Trace
 
-MARKS = frozenset({Kind.INSTANT, Kind.COUNTER, Kind.ALLOCATE, Kind.COMPILE})
+MARKS = frozenset({Kind.INSTANT, Kind.COUNTER, Kind.ALLOCATE, Kind.COMPILE, Kind.TUNE})
 """What takes no time on a device, or not in a run that is warm."""
 
 COMMUNICATION = frozenset(

@@ -26,10 +26,13 @@ class Traffic(NamedTuple):
     Attributes:
         moved: Bytes that programs load and store; what two programs load counts twice.
         unique: Bytes of the tensor that are touched at all, at most ``moved``.
+        sets: Its working sets: numbers of programs that follow each other, ascending from 1 or more, and the bytes of the lines that so many touch on
+            average; the last is that of all programs. Empty: not known.
     """
 
     moved: float
     unique: float
+    sets: tuple[tuple[float, float], ...] = ()
 
 
 class Product(NamedTuple):
@@ -86,13 +89,8 @@ class Work:
             )
         for name, low in (("special", 0), ("atomics", 0), ("ops", 0), ("most", 1)):
             _check(name, getattr(self, name), low)
-        for moved, unique in self.tensors:
-            _check("moved", moved, 0)
-            _check("unique", unique, 0)
-            if unique > moved:
-                raise PredictionError(
-                    f"unique must be at most the {moved:g} bytes that are moved, but got {unique:g}"
-                )
+        for tensor in self.tensors:
+            _check_traffic(tensor)
         for table in ("dot", "vector"):
             for dtype, count in getattr(self, table).items():
                 _check(f"{table}[{dtype!r}]", count, 0)
@@ -111,7 +109,12 @@ class Work:
 
     def divided(self, programs: int) -> Work:
         """Return the same work divided among another number of programs."""
-        return replace(self, programs=programs, ops=self.ops * self.programs / programs)
+        factor = programs / self.programs
+        tensors = tuple(
+            t._replace(sets=tuple((max(1.0, n * factor), size) for n, size in t.sets))
+            for t in self.tensors
+        )
+        return replace(self, programs=programs, ops=self.ops / factor, tensors=tensors)
 
     @property
     def launches(self) -> int:
@@ -131,9 +134,9 @@ def joined(parts: Sequence[tuple[Work, float]]) -> Work:
         vector=_summed([(work.vector, times) for work, times in parts]),
         special=sum(work.special * times for work, times in parts),
         tensors=tuple(
-            Traffic(moved * times, unique * times)
+            Traffic(tensor.moved * times, tensor.unique * times)
             for work, times in parts
-            for moved, unique in work.tensors
+            for tensor in work.tensors
         ),
         kernels=round(sum(work.launches * times for work, times in parts)),
         parts=tuple(parts),
@@ -146,6 +149,21 @@ def _summed(tables: Sequence[tuple[Mapping[str, float], float]]) -> dict[str, fl
         for dtype, count in table.items():
             found[dtype] = found.get(dtype, 0.0) + count * times
     return found
+
+
+def _check_traffic(tensor: Traffic) -> None:
+    moved, unique, sets = tensor
+    _check("moved", moved, 0)
+    _check("unique", unique, 0)
+    if unique > moved:
+        raise PredictionError(
+            f"unique must be at most the {moved:g} bytes that are moved, but got {unique:g}"
+        )
+    before = (1.0, 0.0)
+    for number, size in sets:
+        _check("programs of a working set", number, before[0])
+        _check(f"the working set of {number:g} programs", size, before[1])
+        before = number, size
 
 
 def _check(name: str, value: object, low: float) -> None:

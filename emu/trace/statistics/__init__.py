@@ -9,7 +9,7 @@ What each figure means:
   PEs over ``elapsed`` times PEs.
 * *elapsed*: from the first start to the last end of any event of the trace.
 * A PE *computes* while the innermost event of one of its threads is a LAUNCH or OP, *communicates* while it is a PUT, GET, SIGNAL,
-  ATOMIC, TURN or COLLECTIVE, *prepares* while it is a COMPILE or ALLOCATE, and *waits* while it is a WAIT, COMPLETE, BARRIER or LOCK. A COLLECTIVE or TURN
+  ATOMIC, TURN or COLLECTIVE, *prepares* while it is a COMPILE, TUNE or ALLOCATE, and *waits* while it is a WAIT, COMPLETE, BARRIER or LOCK. A COLLECTIVE or TURN
   whose members are known (by their flow) waits until the last of them has started, and communicates from then on.
 * *busy*: it computes, communicates or prepares on any thread. *Bubble*: it waits and is not busy. *Unrecorded*: neither; the
   program does what no event tells of, such as plain Python.

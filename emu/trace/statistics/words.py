@@ -11,6 +11,7 @@ from emu.trace.events import Kind
 KINDS = {
     Kind.LAUNCH: "kernel",
     Kind.COMPILE: "compilation",
+    Kind.TUNE: "autotuning",
     Kind.OP: "operation",
     Kind.PUT: "put",
     Kind.GET: "get",

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from emu.kernels.core.messages import shown
-from emu.tile.counting.state import paused
 from emu.triton import knobs
 from emu.triton.codegen.errors import CompileTimeAssertionFailure
 from emu.triton.runtime import cache, checks, interpreting, timing
@@ -30,6 +29,7 @@ from emu.triton.runtime.errors import (
 )
 from emu.triton.runtime.interface import KernelInterface
 from emu.triton.runtime.jit import JITFunction
+from emu.triton.runtime.recorded import Measurement
 
 _QUANTILES = (0.5, 0.2, 0.8)
 _FAILED = [float("inf")] * 3
@@ -286,16 +286,21 @@ class Autotuner(KernelInterface[Any]):
         self, configs: list[Config], args: tuple[object, ...], kwargs: Arguments
     ) -> dict[Config, list[float]]:
         """Measure each configuration; those that compile to the same code are measured once."""
-        found: dict[object, list[float]] = {}
+        found: dict[object, tuple[list[float], Measurement]] = {}
         timings = {}
         for config in configs:
             same = self._code_of(config)
             # Most settings differ in num_warps and its like alone, which change nothing on a CPU.
             if same is None or same not in found:
-                times = self._bench(*args, config=config, **kwargs)
-                found[same if same is not None else object()] = times
+                measured = Measurement(self.__name__, config.all_kwargs())
+                with measured:
+                    times = self._bench(*args, config=config, **kwargs)
+                if times != _FAILED:
+                    measured.write(times)
+                found[same if same is not None else object()] = times, measured
             else:
-                times = found[same]
+                times, measured = found[same]
+                measured.write_again(config.all_kwargs(), {"num_warps": config.num_warps})
             timings[config] = times
         return timings
 
@@ -328,8 +333,7 @@ class Autotuner(KernelInterface[Any]):
             self.post_hook(arguments, exception=None)
 
         try:
-            with paused():  # what is measured is not what the program does
-                times = self.do_bench(launch, quantiles=_QUANTILES)
+            times = self.do_bench(launch, quantiles=_QUANTILES)
         except _IMPOSSIBLE as error:
             if knobs.autotuning.print:
                 sys.stdout.write(f"Autotuning failed with {error}\n")

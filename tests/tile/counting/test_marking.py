@@ -14,6 +14,7 @@ from emu.tile.counting.instrument import instrument
 from emu.tile.counting.marking import mark, set_bits
 from emu.tile.counting.plan import (
     BYTES,
+    GROUP_WORDS,
     HEAD,
     NARROW,
     NONE,
@@ -35,18 +36,40 @@ def bits_of(words: np.ndarray) -> list[int]:
     return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist()
 
 
+GROUP, LINE = 70, 5
+"""The group of the program that accesses memory, and the binary logarithm of a line's bytes."""
+
+
+def facts_of(
+    start: int, count: int, granule: int, bits: np.ndarray
+) -> tuple[list[int], np.ndarray]:
+    """Return the words of an argument, and the bits of its lines."""
+    lines = np.zeros((2, (count * granule >> LINE) + 1, GROUP_WORDS), np.uint64)
+    cells = [start, count, granule.bit_length() - 1, *(b.ctypes.data for b in bits)]
+    return [*cells, LINE, *(b.ctypes.data for b in lines)], lines
+
+
+def lines_of(bits: np.ndarray) -> set[tuple[int, int]]:
+    """Return the groups and the lines whose bits are set."""
+    each = GROUP_WORDS * 64
+    return {(at % each, at // each) for at in bits_of(bits.reshape(-1))}
+
+
 def marked(
     how: Mark, cells: tuple[int, int], values: list[np.ndarray], base: int
 ) -> tuple[list[int], list[int]]:
     """Mark an access, and return the cells that were read and written."""
     count, granule = cells
     bits = np.zeros((2, count // 64 + 1), np.uint64)
-    facts = [START, count, granule.bit_length() - 1, bits[0].ctypes.data, bits[1].ctypes.data]
-    words = np.array([0, 0, *facts, *how.words()], np.int64)
+    facts, lines = facts_of(START, count, granule, bits)
+    words = np.array([0, 0, 0, *facts, *how.words()], np.int64)
     holder, address = np.array([words.ctypes.data]), np.array([base])
-    told = [holder, *values, *(address for _ in how.members)]
+    group = np.array([GROUP])
+    told = [holder, group, *values, *(address for _ in how.members)]
     record = np.array([0, 0, 0, 0, *(v.ctypes.data for v in told)], np.int64)
     mark(HEAD + POINTER_WORDS, record.ctypes.data)
+    for each, of_lines in zip(bits, lines, strict=True):
+        assert lines_of(of_lines) == {(GROUP, c * granule >> LINE) for c in bits_of(each)}
     return bits_of(bits[0]), bits_of(bits[1])
 
 
@@ -183,14 +206,15 @@ def test_native_code_is_told_by_either_backend(how: str) -> None:
     module, plan = instrument(Module({"kernel": Function("kernel", body)}))
     assert plan.is_apart
     memory, bits = np.zeros(8, np.float32), np.zeros((2, 1), np.uint64)
-    facts = [memory.ctypes.data, 8, 2, bits[0].ctypes.data, bits[1].ctypes.data]
+    facts, lines = facts_of(memory.ctypes.data, 8, 4, bits)
     marks = [word for each in plan.marks for word in each.words()]
-    words = np.array([0, _address_of_marking(), *facts, *marks, *[0] * plan.columns], np.int64)
+    words = np.array([0, _address_of_marking(), 0, *facts, *marks, *[0] * plan.columns], np.int64)
     if how == "cpu":
         cpu.compile(module).bind(1)(1, 1, 1, (memory.ctypes.data, words.ctypes.data))
     else:
         reference.run(module, (memory.ctypes.data, words.ctypes.data))
     assert (bits_of(bits[0]), bits_of(bits[1])) == ([0, 1, 2], [5])
+    assert lines_of(lines[0]) == lines_of(lines[1]) == {(0, 0)}
     assert not memory.any()
 
 

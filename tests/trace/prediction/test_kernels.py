@@ -95,7 +95,7 @@ def test_what_comes_from_memory_is_between_what_is_touched_and_what_is_moved(wor
 @settings(max_examples=40, deadline=None)
 @given(work=works(), factor=st.integers(2, 9))
 def test_more_work_of_each_kind_is_never_faster(work: Work, factor: int) -> None:
-    tensors = tuple(Traffic(m * factor, u * factor) for m, u in work.tensors)
+    tensors = tuple(Traffic(t.moved * factor, t.unique * factor) for t in work.tensors)
     more = Work(
         programs=work.programs,
         dot={k: v * factor for k, v in work.dot.items()},
