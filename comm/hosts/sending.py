@@ -175,7 +175,12 @@ def forget_sent(state: int) -> None:
 
 @jit()
 def has_come(state: int, request: int) -> Any:
-    """Return whether the message of a request, which stands at an address, has come or gone."""
+    """Return whether the message of a request, which stands at an address, has come or gone.
+
+    After an error nothing is asked: what has failed may have left no request, and for Open MPI that is an address.
+    """
+    if at(state, fields.ERROR):
+        return False
     flag = at(state, fields.SCRATCH)
     poke(flag, 0)
     note_error(state, call_at(at(state, fields.TEST), (request, flag, at(state, fields.STATUS))))

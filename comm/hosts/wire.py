@@ -19,7 +19,13 @@ import numpy as np
 
 from emu.comm.arrays import Bytes, Words
 from emu.comm.hosts import fields, sending, serving
-from emu.comm.hosts.mpi_calls import FUNCTIONS, find_functions, handle_of, source_offset
+from emu.comm.hosts.mpi_calls import (
+    FUNCTIONS,
+    STATUS_BYTES,
+    find_functions,
+    handle_of,
+    source_offset,
+)
 from emu.comm.hosts.places import Places
 from emu.comm.hosts.state import (
     ARRIVING,
@@ -40,7 +46,6 @@ _SENDING = 1 << 10
 """Messages that may be on their way, at first."""
 _SPIN_NS = 50_000
 """For so long after work the agent looks for more before it sleeps."""
-_STATUS_BYTES = 256
 
 Communicator: TypeAlias = Any  # mpi4py has types, but is not installed everywhere
 
@@ -129,7 +134,7 @@ class Wire:
         state[fields.BYTE] = handle_of(mpi, mpi.BYTE)
         state[fields.ANY_SOURCE] = int(mpi.ANY_SOURCE)
         state[fields.SOURCE] = source_offset(mpi)
-        state[fields.STATUS] = self._memory(_STATUS_BYTES)
+        state[fields.STATUS] = self._memory(STATUS_BYTES)
         self._array(fields.SCRATCH, 2)
 
     def _know_host(

@@ -132,6 +132,13 @@ def _pes_and_devices(
         ArgumentError: The number of devices breaks a rule.
     """
     if options.pes_per_node is not None:
+        from emu.comm.process.mpi import launched_rank
+        from emu.commands.run_hosts import bound
+        from emu.kernels.core.environment import usable_cores
+
+        told = bound(options.pes_per_node, usable_cores(), cores())
+        if told and launched_rank() == 0:
+            note(told)
         return options.pes_per_node, options.devices
     if options.n_pes is not None:
         return options.n_pes, options.devices

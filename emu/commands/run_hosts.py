@@ -62,6 +62,22 @@ def check_hosts(options: argparse.Namespace) -> None:
         )
 
 
+def bound(n_pes: int, usable: int, there: int) -> str:
+    """Return what is to be told if PEs share few cores, to which a launcher may have bound this process; else nothing.
+
+    Args:
+        n_pes: PEs of this host.
+        usable: Cores that this process may use.
+        there: Cores of the host.
+    """
+    if usable >= min(n_pes, there):
+        return ""
+    return (
+        f"{n_pes} PEs share {usable} of {there} cores, to which this process is bound; if its launcher has done it: "
+        "mpiexec --bind-to none (Open MPI), I_MPI_PIN=0 (Intel MPI), srun --cpus-per-task"
+    )
+
+
 def over_hosts(fn: Callable[..., object], n_pes: int, **fields: Any) -> object:
     """Start the PEs of this host, called as ``emu.launch``."""
     from emu.comm.process.hosts import launch_over_hosts
@@ -139,5 +155,6 @@ def _on_each(mpiexec: str, hosts: Sequence[str]) -> list[str]:
     said = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, check=False)
     count = ["-n", str(len(hosts))]
     if "Open MPI" in said.stdout or "OpenRTE" in said.stdout:
-        return [*count, "--host", ",".join(hosts), "--map-by", "ppr:1:node"]
+        # A host may be named twice, so "ppr:1:node" would refuse it; PEs are bound to no core, as everywhere else.
+        return [*count, "--host", ",".join(hosts), "--map-by", "node", "--bind-to", "none"]
     return [*count, "-hosts", ",".join(hosts), "-ppn", "1"]
