@@ -12,7 +12,7 @@ import os
 import pickle
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
 
@@ -93,6 +93,33 @@ def initialise() -> Any:
     return MPI
 
 
+class _Start:
+    """Whether a launch of this process has compared the hosts."""
+
+    has_agreed = False
+
+
+@contextlib.contextmanager
+def failing_together() -> Iterator[None]:
+    """Tell the other hosts of an error before the PEs of this one are started, for which they would wait for ever.
+
+    All processes that a launcher of MPI has started enter it, and start a World.
+    """
+    try:
+        yield
+    except Exception as error:
+        if started_processes() > 1 and not _Start.has_agreed:
+            _tell_failure(f"{type(error).__name__}: {error}")
+        raise
+
+
+def _tell_failure(text: str) -> None:
+    """Take part in the comparison of hosts, with an error."""
+    with contextlib.suppress(Exception):  # what is raised is the error itself
+        mpi = initialise()
+        mpi.COMM_WORLD.allgather({"failed": text, "name": mpi.Get_processor_name()})
+
+
 class _Ending:
     """What earlier launches of this process have left."""
 
@@ -168,7 +195,11 @@ def agree(mpi: Any, n_here: int, setting: dict[str, object]) -> Places:
     communicator = mpi.COMM_WORLD
     mine = {"n": n_here, "name": mpi.Get_processor_name(), "same": {**_versions(), **setting}}
     everyone = communicator.allgather(mine)
+    _Start.has_agreed = True
     _take_names_away()  # as all are there, nobody opens them any more
+    for host, other in enumerate(everyone):
+        if "failed" in other:
+            raise HostsError(f"host {host} ({other['name']}) cannot start: {other['failed']}")
     first = everyone[0]
     for host, other in enumerate(everyone):
         for what, value in first["same"].items():

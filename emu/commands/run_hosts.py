@@ -28,12 +28,17 @@ def check_hosts(options: argparse.Namespace) -> None:
     from emu.comm.errors import ArgumentError
     from emu.comm.process.mpi import started_processes
 
+    started = started_processes()
+    if options.hosts is not None and started > 1:
+        raise ArgumentError(
+            f"--hosts must not be given where mpiexec or srun has started this command {started} times already, but got "
+            f"--hosts {shown(options.hosts)}"
+        )
     if options.pes_per_node is None:
         if options.hosts is not None:
             raise ArgumentError(
                 f"--hosts must be given with --pes-per-node, but got --hosts {shown(options.hosts)} alone"
             )
-        started = started_processes()
         if started > 1:
             raise ArgumentError(
                 f"--pes-per-node must be given where mpiexec or srun has started this command {started} times: with it "

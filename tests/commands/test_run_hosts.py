@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import pytest
 
+from emu.comm.errors import ArgumentError
 from emu.commands import run_hosts
 
 
@@ -24,6 +26,15 @@ def test_hosts_are_named_as_a_launcher_wants_it(
     file.write_text(f"#!/bin/sh\necho '{says}'\n")
     file.chmod(0o755)
     assert run_hosts._on_each(str(file), ["a", "b", "a"]) == ["-n", "3", *words]
+
+
+def test_hosts_are_named_once_and_not_by_what_a_launcher_has_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PMI_SIZE", "2")
+    options = argparse.Namespace(hosts="a,b", pes_per_node=2)
+    with pytest.raises(ArgumentError, match=r"--hosts must not be given .* 2 times already"):
+        run_hosts.check_hosts(options)
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,32 @@ def test_srun_without_the_interface_of_mpi_is_told(
     assert start(MPICH, 4)
 
 
+def test_other_hosts_are_told_of_an_error_before_the_start(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bootstrap._Start, "has_agreed", False)
+    mpi = start(MPICH, 2)
+    told: list[Any] = []
+    monkeypatch.setattr(bootstrap, "initialise", lambda: mpi)
+    mpi.Get_processor_name = lambda: "a"
+    mpi.COMM_WORLD.Get_rank = lambda: 0
+    mpi.COMM_WORLD.allgather = told.append
+    with pytest.raises(ValueError, match="seven"), bootstrap.failing_together():
+        raise ValueError("seven")
+    assert told == []  # this is the only one
+    monkeypatch.setenv("PMI_SIZE", "2")
+    with pytest.raises(ValueError, match="seven"), bootstrap.failing_together():
+        raise ValueError("seven")
+    assert told == [{"failed": "ValueError: seven", "name": "a"}]
+    mpi.COMM_WORLD.allgather = lambda mine: [mine, *told]
+    with (
+        pytest.raises(HostsError, match=r"host 1 \(a\) cannot start: ValueError: seven"),
+        bootstrap.failing_together(),
+    ):
+        bootstrap.agree(mpi, 2, {})
+    assert len(told) == 1  # they know it: nothing more is told
+
+
 @pytest.mark.parametrize(
     ("variables", "rank"),
     [({}, 0), ({"PMI_RANK": "3"}, 3), ({"OMPI_COMM_WORLD_RANK": "1"}, 1), ({"PMI_RANK": "x"}, 0)],
