@@ -28,6 +28,7 @@ from emu.comm.hosts.state import (
 from emu.comm.hosts.words import (
     ASKER,
     BULK,
+    CONTROL,
     INLINE,
     INLINE_BYTES,
     KIND,
@@ -134,7 +135,8 @@ def collect(state: int, host: int, words: int, payload: int, nbytes: int) -> Non
     if nbytes >= 0:
         target[NBYTES] = nbytes
     target[MODE] = mode
-    add_row(state, fields.SENT, host, 1)
+    if target[KIND] != CONTROL:
+        add_row(state, fields.SENT, target[ASKER], 1)
     if mode == INLINE:
         move_bytes(record + RECORD_BYTES, payload, nbytes)
     elif mode == BULK:

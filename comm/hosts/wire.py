@@ -76,7 +76,8 @@ class Wire:
 
     Attributes:
         taken: Number of requests of each port that were taken.
-        handled: Records of each host that were done, but those of agents for themselves.
+        sent: Records that were sent because of each PE, collected ones among them, but those of agents for themselves.
+        handled: Those that came because of each PE, and were done.
     """
 
     def __init__(
@@ -97,9 +98,9 @@ class Wire:
         self._address = int(self._state.ctypes.data)
         n_hosts = places.n_hosts
         self.taken = self._array(fields.TAKEN, len(ports))
-        self.handled = self._array(fields.HANDLED, n_hosts)
+        self.sent = self._array(fields.SENT, places.n_pes)
+        self.handled = self._array(fields.HANDLED, places.n_pes)
         self._heard = self._array(fields.HEARD, n_hosts)
-        self._sent = self._array(fields.SENT, n_hosts)
         self._open = self._array(fields.OPEN, n_hosts)
         self._array(fields.USED, n_hosts)
         self._know_mpi(mpi, communicator)
@@ -254,11 +255,6 @@ class Wire:
     def heard(self) -> list[int]:
         """Number of messages from each host."""
         return [int(count) for count in self._heard]
-
-    @property
-    def sent(self) -> list[int]:
-        """Number of records for each host, collected ones among them."""
-        return [int(count) for count in self._sent]
 
 
 def _view(address: int, nbytes: int) -> Bytes:
