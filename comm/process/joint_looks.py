@@ -24,7 +24,6 @@ from emu.comm.watchdog.over_hosts import (
     Answer,
     JoinedLook,
     Lock,
-    nothing_is_under_way,
     see,
     tell,
 )
@@ -70,7 +69,7 @@ class JointLooks:
         self._ask_again_after = 0.0
         self._locks: tuple[Lock, ...] = ()
         self._answers: dict[int, Answer] = {}
-        self._evidence: object = None
+        self._settled: dict[int, object] = {}
         self._proof: tuple[JoinedLook, frozenset[int]] | None = None
 
     # --- every host ------------------------------------------------------------------------
@@ -116,7 +115,7 @@ class JointLooks:
     def _ask_if_due(self, now: float) -> None:
         is_open = self._asked_at > self._answered_at
         is_due = now - self._answered_at >= self._ask_again_after
-        is_wanted = self._wanted or self._evidence is not None
+        is_wanted = self._wanted or bool(self._settled)
         if now - self._asked_at >= _ANSWER_S if is_open else is_due and is_wanted:
             self._ask(now)
 
@@ -147,14 +146,15 @@ class JointLooks:
     def _compare(self, answers: list[Answer]) -> None:
         """Compare a look with the one before; ask for the report if that is a proof."""
         look = JoinedLook(self._segment, self._hosts, answers, self._locks)
-        stuck = look.stuck() if nothing_is_under_way(answers) else frozenset()
-        if not stuck:
-            self._evidence, self._ask_again_after, self._locks = None, _SAY_S, look.locks
-            return
-        counts = [[answer[name] for name in ("sent", "handled", "posted")] for answer in answers]
-        evidence = counts, self._locks, [(pe, look.evidence(pe)) for pe in sorted(stuck)]
-        self._ask_again_after, self._locks = look.gap(stuck), look.locks
-        if evidence == self._evidence and evidence[1] == self._locks:
-            self._proof = look, stuck
+        before, self._settled, self._locks = self._settled, look.settled(), look.locks
+        alike = {pe for pe, seen in self._settled.items() if before.get(pe) == seen}
+        proved = look.stuck(alike)
+        if proved and look.gap(proved) <= self._ask_again_after:
+            self._proof = look, proved
             self._ask(time.monotonic())
-        self._evidence = evidence
+            return
+        suspected = look.stuck(self._settled)
+        if suspected:
+            self._ask_again_after = look.gap(suspected)
+        else:
+            self._settled, self._ask_again_after = {}, _SAY_S

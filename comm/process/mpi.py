@@ -12,16 +12,20 @@ import os
 import pickle
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
 
 from emu.comm.errors import HostsError
+from emu.comm.hosts.mpi_calls import check_calls
 from emu.comm.hosts.places import Places
+from emu.comm.process.mpi_kinds import check_count, check_launcher, library_name
 from emu.kernels.core.dtype_table import DTYPES
 
 _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
 """Variables in which launchers of MPI say how many processes they have started."""
+_RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
+"""Variables in which they say the number of this one."""
 _OF_LAUNCHERS = ("PMI_", "PMIX_", "OMPI_", "PRTE_", "MPIR_", "MPI_", "HYDI_", "HYDRA_", "I_MPI_")
 """How variables begin that only the process may see which a launcher of MPI has started."""
 
@@ -35,6 +39,15 @@ def started_processes() -> int:
     return 1
 
 
+def launched_rank() -> int:
+    """Return the number of this process among those that a launcher of MPI has started; 0: there is none."""
+    for name in _RANKS:
+        text = os.environ.get(name, "")
+        if text.isdigit():
+            return int(text)
+    return 0
+
+
 def without_launcher(variables: dict[str, str]) -> dict[str, str]:
     """Return an environment without what a launcher of MPI has put there: a PE must not take itself for its process."""
     return {name: v for name, v in variables.items() if not name.startswith(_OF_LAUNCHERS)}
@@ -44,8 +57,8 @@ def initialise() -> Any:
     """Initialise MPI in this process; return the module ``mpi4py.MPI``.
 
     Raises:
-        HostsError: mpi4py or MPI is missing, is another MPI than the one that has started this process, or allows
-            calls in one thread only.
+        HostsError: mpi4py or MPI is missing, lacks what is needed, is another MPI than the one that has started this
+            process, was finalised, or allows calls in one thread only.
     """
     # One process a host has nobody to share memory with; MPICH's would stay in /dev/shm when it is killed.
     os.environ.setdefault("MPIR_CVAR_NOLOCAL", "1")
@@ -54,27 +67,57 @@ def initialise() -> Any:
     try:
         import mpi4py
 
+        mpi4py.rc.initialize = False  # under another MPI's launcher that may end the process
         mpi4py.rc.finalize = False  # after a failure nobody waits for hosts that are gone
-        mpi4py.rc.thread_level = "serialized"
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise HostsError(
             f"a World over several hosts needs mpi4py and an MPI, but they cannot be loaded ({error}): "
             "pip install 'tile-emu[mpi]', or mpi4py beside the MPI of your site"
         ) from None
+    if MPI.Is_finalized():
+        raise HostsError(
+            "MPI must not have been finalised before a World over several hosts, but it was"
+        )
+    if not MPI.Is_initialized():
+        check_launcher(MPI)
+        MPI.Init_thread(MPI.THREAD_SERIALIZED)
     if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
         raise HostsError(
-            "MPI must allow MPI_THREAD_SERIALIZED, but it allows less: "
-            f"{MPI.Get_library_version().splitlines()[0]}"
+            "MPI must allow MPI_THREAD_SERIALIZED, but it allows less, or was initialised so before: "
+            f"{library_name(MPI)}"
         )
-    started, found = started_processes(), int(MPI.COMM_WORLD.Get_size())
-    if found != started and started > 1:
-        raise HostsError(
-            f"mpiexec must be of the MPI that mpi4py loads, but it says that it has started {started} processes, and "
-            f"{MPI.Get_library_version().splitlines()[0]} finds {found}"
-        )
+    check_calls(MPI)
+    check_count(MPI, started_processes(), int(MPI.COMM_WORLD.Get_size()))
     MPI.COMM_WORLD.Set_errhandler(MPI.ERRORS_RETURN)
     return MPI
+
+
+class _Start:
+    """Whether a launch of this process has compared the hosts."""
+
+    has_agreed = False
+
+
+@contextlib.contextmanager
+def failing_together() -> Iterator[None]:
+    """Tell the other hosts of an error before the PEs of this one are started, for which they would wait for ever.
+
+    All processes that a launcher of MPI has started enter it, and start a World.
+    """
+    try:
+        yield
+    except Exception as error:
+        if started_processes() > 1 and not _Start.has_agreed:
+            _tell_failure(f"{type(error).__name__}: {error}")
+        raise
+
+
+def _tell_failure(text: str) -> None:
+    """Take part in the comparison of hosts, with an error."""
+    with contextlib.suppress(Exception):  # what is raised is the error itself
+        mpi = initialise()
+        mpi.COMM_WORLD.allgather({"failed": text, "name": mpi.Get_processor_name()})
 
 
 class _Ending:
@@ -152,7 +195,11 @@ def agree(mpi: Any, n_here: int, setting: dict[str, object]) -> Places:
     communicator = mpi.COMM_WORLD
     mine = {"n": n_here, "name": mpi.Get_processor_name(), "same": {**_versions(), **setting}}
     everyone = communicator.allgather(mine)
+    _Start.has_agreed = True
     _take_names_away()  # as all are there, nobody opens them any more
+    for host, other in enumerate(everyone):
+        if "failed" in other:
+            raise HostsError(f"host {host} ({other['name']}) cannot start: {other['failed']}")
     first = everyone[0]
     for host, other in enumerate(everyone):
         for what, value in first["same"].items():

@@ -182,16 +182,23 @@ def _describe_barrier(
 ) -> str:
     entry = segment.group_entry(description["index"])
     members = segment.members(description["index"])
-    missing = []
+    missing, elsewhere = [], []
     for member in members:
         other = _state_of(segment, member, states)
         here = other.waiting and other.description.get("index") == description["index"]
         if not here:
             missing.append(member)
+            if segment.layout.port_bytes and other.state == NOT_STARTED:
+                elsewhere.append(member)
+    # Of those on other hosts only the number that has come is known here, each host's all together.
+    come = max(0, int(entry["arrived"]) - (len(members) - len(missing)))
+    if come and come == len(elsewhere):
+        missing = [pe for pe in missing if pe not in elsewhere]
+    some = f" but for {come} of other hosts" if 0 < come < len(elsewhere) else ""
     inside = "" if description["call"] == "barrier" else f"{description['call']}, in "
     return (
         f"PE {pe} waits in {inside}barrier of group {description['group']!r}: {int(entry['arrived'])} of "
-        f"{len(members)} have arrived, missing PEs {missing}"
+        f"{len(members)} have arrived, missing PEs {missing}{some}"
     )
 
 

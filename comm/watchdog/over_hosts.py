@@ -1,14 +1,16 @@
 """Deadlocks among PEs of several hosts: what each host sees of its own PEs, and what all have seen as one look.
 
 Each host answers the first one's question (:func:`see`): which of its PEs wait, and for what; which have ended; and how many
-records it has sent to each other host and handled of each. The first host joins the answers (:class:`JoinedLook`), and
+records it has sent and handled because of each PE of the World. The first host joins the answers (:class:`JoinedLook`), and
 finds the PEs that nobody can release, as on one host.
 
-That is proved once the answers to a second question, put after all answers to the first had come, show the same: then at each
-moment between the two each of these PEs was in the same wait, and whoever had ended had ended. What could end a wait all the
-same is a put, a signal or an arrival under way. But the number of records that a host had sent to another was the same both
-times, and so was the number that the other had handled; as the two are equal, none was on its way in between. Neither was one
-in a port: each agent had taken all that its PEs had posted. So from then on nobody was left to send anything.
+That is proved once the answers to a second question, put after all answers to the first had come, show the same of them and
+of those who could release them. A PE is *settled* between the two questions if it was in the same wait both times, or had
+ended both times, and nothing was under way because of it: the numbers of its records that hosts had sent, and of those that
+hosts had handled, were the same both times; as their sums are equal, none was on its way in between. Neither was one in
+its port: its agent had taken all that it had posted, and kept no arrival at a barrier for later. Whoever is not settled counts as one that goes on
+and may do anything, so that messages which others send all the time matter only to those whom they could release. Who cannot go on even
+so waits for settled PEs only, of which none was left to send anything.
 """
 
 from __future__ import annotations
@@ -157,6 +159,7 @@ class JoinedLook(Look):
             {group: (generation, arrived) for group, generation, arrived in answer["barriers"]}
             for answer in answers
         ]
+        self._answers = answers
         self._asked = frozenset(locks)
         self._holders = {
             (group, offset, size): pe
@@ -218,10 +221,23 @@ class JoinedLook(Look):
         missing = tuple(pe for pe in members if pe not in there)
         return Need(missing, is_all=True) if missing else None
 
-    def stuck(self) -> frozenset[int]:
-        """Return the PEs that nobody can release."""
-        needs = self.needs()
-        everyone = set(range(self.segment.layout.n_pes)) - self.ended
+    def settled(self) -> dict[int, object]:
+        """Return the PEs that wait or have ended, and have nothing under way, with what must be the same at two looks."""
+        answers = self._answers
+        posted = {pe: count for answer in answers for pe, count in answer["posted"]}
+        pending = {pe for answer in answers for pe in answer["pending"]}
+        found: dict[int, object] = {}
+        for pe in (*self.waits, *self.ended):
+            sent, handled = ([a[name][pe] for a in answers] for name in ("sent", "handled"))
+            if pe not in pending and sum(sent) == sum(handled):
+                wait = self.evidence(pe) if pe in self.waits else None
+                found[pe] = wait, posted.get(pe), sent, handled
+        return found
+
+    def stuck(self, settled: Collection[int]) -> frozenset[int]:
+        """Return the PEs that nobody can release, if all that are not settled may do anything."""
+        needs = {pe: found for pe, found in self.needs().items() if pe in settled}
+        everyone = set(range(self.segment.layout.n_pes)) - self.ended.intersection(settled)
         return stuck_pes(needs, everyone - needs.keys())
 
     def gap(self, stuck: Collection[int]) -> float:
@@ -256,18 +272,6 @@ class JoinedLook(Look):
             is_proved=True,
             told=Told(elsewhere, places, likely, causes, states),
         )
-
-
-def nothing_is_under_way(answers: Sequence[Answer]) -> bool:
-    """Return whether all that a host has sent to another was handled there, and nothing was posted that is not sent."""
-    if not all(answer["idle"] for answer in answers):
-        return False
-    return all(
-        answers[one]["sent"][other] == answers[other]["handled"][one]
-        for one in range(len(answers))
-        for other in range(len(answers))
-        if one != other
-    )
 
 
 def _lock(wait: Wait) -> Lock:

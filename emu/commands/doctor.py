@@ -67,6 +67,7 @@ def run_doctor(console: Console | None = None) -> int:
     """
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     console = console or Console(highlight=False)
     findings = examine()
@@ -81,7 +82,8 @@ def run_doctor(console: Console | None = None) -> int:
             if finding.required
             else "[yellow]no[/]"
         )
-        table.add_row(mark, finding.name, finding.value, finding.cost)
+        # Brackets in what was found are no markup.
+        table.add_row(mark, *(Text(t) for t in (finding.name, finding.value, finding.cost)))
     console.print(table)
     missing = [finding.name for finding in findings if finding.required and not finding.present]
     if missing:

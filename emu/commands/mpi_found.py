@@ -7,9 +7,11 @@ import subprocess
 import sys
 from typing import NamedTuple
 
+from emu.comm.process.mpi_kinds import kind_of, short_name
 from emu.commands.run_hosts import find_mpiexec
 
-_KINDS = {"mpich": "MPICH", "open mpi": "Open MPI", "intel": "Intel MPI"}
+_OF_HYDRA = {"MPICH", "Intel MPI"}
+"""Each starts what loads the other."""
 _LIBRARY = (
     "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; "
     "print(MPI.Get_library_version())"
@@ -31,13 +33,13 @@ def find_mpi(mpi4py: str | None) -> Mpi:
     Args:
         mpi4py: The version that is installed; None: it is not.
     """
-    library = _first_line([sys.executable, "-c", _LIBRARY]) if mpi4py else ""
+    library, why = _library() if mpi4py else ("", "")
     mpiexec = find_mpiexec()
     launcher = _launcher(mpiexec) if mpiexec else ""
     srun = shutil.which("srun")
     found = [
         f"mpi4py {mpi4py or 'not installed'}",
-        library or "no MPI library",
+        library or f"no MPI library{why}",
         f"{launcher}: {mpiexec}" if mpiexec else f"srun: {srun}" if srun else "no mpiexec or srun",
     ]
     return Mpi(", ".join(found), *_judge(mpi4py, library, launcher, bool(mpiexec or srun)))
@@ -60,17 +62,12 @@ def _judge(mpi4py: str | None, library: str, launcher: str, can_start: bool) -> 
             "pip install 'tile-emu[mpi]', or your site's MPI"
         )
     kinds = {kind_of(library), launcher} - {"", "mpiexec"}
-    if len(kinds) > 1:
+    if len(kinds) > 1 and not kinds <= _OF_HYDRA:
         return False, (
             f"mpiexec must be of the MPI that mpi4py loads, but it is {launcher}'s, and the library {kind_of(library)}: "
             "put the right one first on PATH, or set MPI4PY_LIBMPI"
         )
     return True, ""
-
-
-def kind_of(text: str) -> str:
-    """Return which MPI a text is about, or nothing."""
-    return next((name for word, name in _KINDS.items() if word in text.lower()), "")
 
 
 def _launcher(mpiexec: str) -> str:
@@ -81,13 +78,24 @@ def _launcher(mpiexec: str) -> str:
     return kind_of(said) or ("Open MPI" if "prrte" in said or "openrte" in said else "mpiexec")
 
 
-def _first_line(words: list[str]) -> str:
-    return " ".join(next(iter(_output(words).splitlines()), "").split())
+def _library() -> tuple[str, str]:
+    """Return what mpi4py loads; or nothing, and why it cannot."""
+    done = _run([sys.executable, "-c", _LIBRARY])
+    if done is None:
+        return "", ""
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        return "", f" ({said[-1].strip()})" if said else ""
+    return short_name(done.stdout), ""
 
 
 def _output(words: list[str]) -> str:
+    done = _run(words)
+    return done.stdout if done is not None and done.returncode == 0 else ""
+
+
+def _run(words: list[str]) -> subprocess.CompletedProcess[str] | None:
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
+        return subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout if done.returncode == 0 else ""
+        return None

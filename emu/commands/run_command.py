@@ -34,16 +34,28 @@ def run_command(options: argparse.Namespace, note: Callable[[str], None]) -> Non
         CheckError: Checks have found something.
         TraceError: A file of a trace cannot be written, or a device is not known.
     """
-    from emu.commands.run_counts import printed
     from emu.commands.run_hosts import check_hosts, start_on_hosts
     from emu.commands.run_outputs import check_outputs
 
     options = _without_torchrun(options)
+    if options.pes_per_node is not None and options.hosts is None:
+        from emu.comm.process.mpi import failing_together
+
+        with failing_together():
+            check_hosts(options)
+            _run(options, note)
+        return
     check_hosts(options)
-    if options.pes_per_node is None:  # else only the first host writes
-        check_outputs(options)
     if options.hosts is not None:
         start_on_hosts(options)
+    check_outputs(options)  # over hosts only the first one writes
+    _run(options, note)
+
+
+def _run(options: argparse.Namespace, note: Callable[[str], None]) -> None:
+    """Run what the command line says, as one of several hosts or as the only one."""
+    from emu.commands.run_counts import printed
+
     spans = options.pes_per_node is not None
     with printed(options.count, over_hosts=spans) as counts, _predicted(options.predict) as folder:
         how = _how(options, note)
@@ -132,6 +144,13 @@ def _pes_and_devices(
         ArgumentError: The number of devices breaks a rule.
     """
     if options.pes_per_node is not None:
+        from emu.comm.process.mpi import launched_rank
+        from emu.commands.run_hosts import bound
+        from emu.kernels.core.environment import usable_cores
+
+        told = bound(options.pes_per_node, usable_cores(), cores())
+        if told and launched_rank() == 0:
+            note(told)
         return options.pes_per_node, options.devices
     if options.n_pes is not None:
         return options.n_pes, options.devices

@@ -28,12 +28,17 @@ def check_hosts(options: argparse.Namespace) -> None:
     from emu.comm.errors import ArgumentError
     from emu.comm.process.mpi import started_processes
 
+    started = started_processes()
+    if options.hosts is not None and started > 1:
+        raise ArgumentError(
+            f"--hosts must not be given where mpiexec or srun has started this command {started} times already, but got "
+            f"--hosts {shown(options.hosts)}"
+        )
     if options.pes_per_node is None:
         if options.hosts is not None:
             raise ArgumentError(
                 f"--hosts must be given with --pes-per-node, but got --hosts {shown(options.hosts)} alone"
             )
-        started = started_processes()
         if started > 1:
             raise ArgumentError(
                 f"--pes-per-node must be given where mpiexec or srun has started this command {started} times: with it "
@@ -60,6 +65,22 @@ def check_hosts(options: argparse.Namespace) -> None:
         raise ArgumentError(
             "SCRIPT must be a file with --pes-per-node, but got -: only one host has the standard input"
         )
+
+
+def bound(n_pes: int, usable: int, there: int) -> str:
+    """Return what is to be told if PEs share few cores, to which a launcher may have bound this process; else nothing.
+
+    Args:
+        n_pes: PEs of this host.
+        usable: Cores that this process may use.
+        there: Cores of the host.
+    """
+    if usable >= min(n_pes, there):
+        return ""
+    return (
+        f"{n_pes} PEs share {usable} of {there} cores, to which this process is bound; if its launcher has done it: "
+        "mpiexec --bind-to none (Open MPI), I_MPI_PIN=0 (Intel MPI), srun --cpus-per-task"
+    )
 
 
 def over_hosts(fn: Callable[..., object], n_pes: int, **fields: Any) -> object:
@@ -139,5 +160,6 @@ def _on_each(mpiexec: str, hosts: Sequence[str]) -> list[str]:
     said = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, check=False)
     count = ["-n", str(len(hosts))]
     if "Open MPI" in said.stdout or "OpenRTE" in said.stdout:
-        return [*count, "--host", ",".join(hosts), "--map-by", "ppr:1:node"]
+        # A host may be named twice, so "ppr:1:node" would refuse it; PEs are bound to no core, as everywhere else.
+        return [*count, "--host", ",".join(hosts), "--map-by", "node", "--bind-to", "none"]
     return [*count, "-hosts", ",".join(hosts), "-ppn", "1"]

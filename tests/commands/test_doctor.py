@@ -39,6 +39,11 @@ def test_something_optional_that_is_missing_does_not_fail_and_says_what_it_costs
     assert "no torch tensors" in text
 
 
+def test_brackets_of_what_was_found_are_printed(monkeypatch):
+    missing = doctor.Finding(name="MPI", value="[x]", present=False, cost="pip install 'emu[mpi]'")
+    assert "pip install 'emu[mpi]'" in report(monkeypatch, _optional=[missing])[1]
+
+
 def test_a_missing_package_is_found_missing(monkeypatch):
     monkeypatch.setattr(doctor, "_version", lambda name: None)
     assert [finding.present for finding in doctor._packages()] == [False] * len(doctor._REQUIRED)

@@ -44,9 +44,27 @@ def test_a_launcher_of_another_mpi_is_a_mistake(
 ) -> None:
     mpiexec = program(tmp_path, "HYDRA build details:")
     monkeypatch.setattr(mpi_found, "find_mpiexec", lambda: mpiexec)
-    monkeypatch.setattr(mpi_found, "_first_line", lambda words: "Open MPI v5.0.11")
+    monkeypatch.setattr(mpi_found, "_library", lambda: ("Open MPI v5.0.11", ""))
     found = mpi_found.find_mpi("4.1.2")
     assert not found.present
     assert "it is MPICH's, and the library Open MPI" in found.cost
-    monkeypatch.setattr(mpi_found, "_first_line", lambda words: "MPICH Version: 5.0.2")
-    assert mpi_found.find_mpi("4.1.2").present
+    for library in ("MPICH Version: 5.0.2", "Intel(R) MPI Library 2021.18.1"):
+        monkeypatch.setattr(mpi_found, "_library", lambda library=library: (library, ""))
+        assert mpi_found.find_mpi("4.1.2").present  # it starts both
+
+
+@pytest.mark.parametrize(
+    ("script", "library", "why"),
+    [
+        ("print('Open MPI v5.0.11, package: x, ident: y\\0')", "Open MPI v5.0.11", ""),
+        ("raise RuntimeError('cannot load it\\nlibmpi.so: no such file')", "", "libmpi.so: no"),
+    ],
+)
+def test_the_library_is_named_or_why_there_is_none(
+    script: str, library: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mpi_found, "_LIBRARY", script)
+    found = mpi_found.find_mpi("4.1.2")
+    assert "\0" not in found.value
+    assert (library or f"no MPI library ({why}") in found.value
+    assert ("an MPI library" in found.cost) is (not library)

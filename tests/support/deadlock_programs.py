@@ -84,6 +84,29 @@ def member_ended(world):
         world.all_reduce(np.ones(5))
 
 
+def others_send(world):
+    """Two PEs of a group wait for each other, while all others send messages to and fro for ever."""
+    made(world)
+    last = world.n_pes - 1
+    if world.my_pe in (0, last):
+        pair = world.group("pair", [0, last])
+        flag = pair.alloc(1, np.int64, name="flag of two", poison=False)
+        pair.barrier()
+        pair.wait_until(flag, Cmp.EQ, 5)
+    send_round(world, 1 << 40)
+
+
+def send_round(world, turns):
+    """All PEs but the first and the last pass a number on so often, on other hosts, too."""
+    between = world.group("between", list(range(1, world.n_pes - 1)))
+    flag = between.alloc(1, np.int64, name="to and fro", poison=False)
+    n, me = between.n_pes, between.my_pe
+    for turn in range(1, turns + 1):
+        if me or turn > 1:
+            between.wait_until(flag, Cmp.GE, turn - (me == 0))
+        between.signal_op(flag, turn, (me + 1) % n)
+
+
 # --- programs that are right -------------------------------------------------------------
 
 
@@ -145,9 +168,36 @@ def turns(world):
     return 1
 
 
+def slow_among_others(world):
+    """Two PEs wait long for each other's data, in turn, and others send messages all the time."""
+    made(world)
+    last = world.n_pes - 1
+    if 0 < world.my_pe < last:
+        send_round(world, 1500)
+    else:
+        pair = world.group("pair", [0, last])
+        data = pair.alloc(100_000, np.float32, name="data of two")
+        flag = pair.alloc(1, np.int64, name="flag of two", poison=False)
+        for turn in range(12):
+            if turn % 2 == pair.my_pe:
+                time.sleep(0.25)
+                source = np.full(100_000, turn, np.float32)
+                pair.put_signal_nbi(data, source, 1 - pair.my_pe, flag, turn + 1)
+            else:
+                pair.wait_until(flag, Cmp.GE, turn + 1)
+                assert np.all(data.local == turn)
+        pair.barrier()
+    world.barrier()
+    return 1
+
+
 def short(world):
     """Random programs."""
     return len(short_programs(world, 9_000_000, 9_000_060))
+
+
+RIGHT = ("passed_round", "short", "slow", "slow_among_others", "turns")
+"""Programs during which launchers look all the time."""
 
 
 def program(name):
@@ -157,7 +207,7 @@ def program(name):
 def main():
     n_here, names = int(sys.argv[1]), sys.argv[2:]
     for name in names:
-        joint_looks._SAY_S = 0.0 if name in ("slow", "passed_round", "turns", "short") else 1.0
+        joint_looks._SAY_S = 0.0 if name in RIGHT else 1.0
         try:
             options = LaunchOptions(timeout=240.0)
             found = launch_over_hosts(program, n_here, args=(name,), options=options)

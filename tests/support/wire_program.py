@@ -12,10 +12,11 @@ from emu.comm.hosts.places import Places
 from emu.comm.hosts.state import IDLE, LATE, RECORD, SLACK
 from emu.comm.hosts.wire import Wire
 from emu.comm.hosts.words import (
-    CONTROL,
+    ASKER,
     INLINE_BYTES,
     KIND,
     NBYTES,
+    NEWS,
     PORT_BYTES,
     RESULT,
     empty_words,
@@ -57,7 +58,7 @@ def take_all(wire: Wire, sizes: list[int]) -> None:
 def send(wire: Wire, number: int, nbytes: int) -> Any:
     """Send one record; return its payload, which must live until it has come."""
     words, payload = empty_words(), content(number, nbytes)
-    words[KIND], words[RESULT] = CONTROL, number
+    words[KIND], words[RESULT], words[ASKER] = NEWS, number, 1
     wire.send(0, words, payload)
     words[:] = -1  # it was copied
     if nbytes <= INLINE_BYTES:
@@ -76,7 +77,7 @@ def main() -> None:
         assert wire.is_sending
         take_all(wire, sizes)
         assert len(kept) == count
-        assert wire.sent == [count, 0]
+        assert wire.sent.tolist() == [0, count]
         for _ in range(100):
             if wire.serve(1000) == IDLE and not wire.is_sending:
                 break

@@ -73,6 +73,10 @@ DEADLOCKS = {
         "nobody can release PEs 0 and 3 any more",
         "call barriers or collectives of different groups in different orders",
     ],
+    "others_send": [
+        "nobody can release PEs 0 and 3 any more",
+        "cycle: PE 0 (wait_until flag of two[0] EQ 5) waits for PE 3",
+    ],
     "member_ended": [
         "PEs 0 and 1 have ended (PE 0 returned at ",
         "for them in barrier of group 'world (all_reduce)'",  # of one PE, if the other compiles still
@@ -102,7 +106,7 @@ def test_programs_that_are_slow_but_right_are_no_deadlocks(
     hosts: int, pes: int, tmp_path: Path
 ) -> None:
     """The launchers look all the time, and not once a second."""
-    names = ["passed_round", "short", "slow", "turns"]
+    names = deadlock_programs.RIGHT
     found = found_on(hosts, pes, tmp_path, *names)
     assert sorted(found) == [f"RESULTS-{name}" for name in names], found
     assert all(len(each) == hosts for each in found.values())

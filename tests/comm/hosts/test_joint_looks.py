@@ -13,7 +13,7 @@ from emu.comm.layout import Layout
 from emu.comm.memory.segment import Segment
 from emu.comm.process import joint_looks
 from emu.comm.process.joint_looks import JointLooks
-from emu.comm.watchdog.over_hosts import JoinedLook, nothing_is_under_way
+from emu.comm.watchdog.over_hosts import JoinedLook
 
 PLACES = Places((2, 2), 0, ("a", "b"))
 HOSTS = [range(2), range(2, 4)]
@@ -65,12 +65,13 @@ def _wait(pe: int, description: dict[str, Any], own: Any, evidence: str) -> dict
 def answer(*waits: dict[str, Any], **fields: Any) -> dict[str, Any]:
     """Return what a host answers."""
     found: dict[str, Any] = {"ended": [], "waits": list(waits), "barriers": [], "holders": []}
-    counts = {"sent": [0, 0], "handled": [0, 0], "posted": [0, 0], "idle": True}
+    counts = {"sent": [0] * 4, "handled": [0] * 4, "posted": [], "pending": []}
     return found | counts | fields
 
 
 def stuck(segment: Segment, *answers: dict[str, Any], locks: tuple[Any, ...] = ()) -> set[int]:
-    return set(JoinedLook(segment, HOSTS, answers, locks).stuck())
+    look = JoinedLook(segment, HOSTS, answers, locks)
+    return set(look.stuck(look.settled()))
 
 
 def test_pes_of_two_hosts_that_wait_for_each_other_are_stuck(segment: Segment) -> None:
@@ -116,16 +117,44 @@ def test_only_its_holder_releases_a_lock_once_hosts_have_said_who_it_is(segment:
     assert not stuck(segment, here, there, locks=(LOCK,))  # it is being handed over
 
 
+def counts(**by_pe: int) -> list[int]:
+    """Return the records of each PE: ``counts(pe3=5)``."""
+    return [by_pe.get(f"pe{pe}", 0) for pe in range(4)]
+
+
 @pytest.mark.parametrize(
-    ("sent", "handled", "idle", "is_none"),
-    [(5, 5, True, True), (5, 4, True, False), (4, 5, True, False), (5, 5, False, False)],
+    ("sent", "handled", "pending", "is_settled"),
+    [(5, 5, [], True), (5, 4, [], False), (5, 6, [], False), (5, 5, [3], False)],
 )
-def test_a_record_that_was_not_handled_is_under_way(
-    sent: int, handled: int, idle: bool, is_none: bool
+@pytest.mark.parametrize("pe", [0, 1, 3])
+def test_who_has_a_record_under_way_may_release_whom_it_could(
+    pe: int, sent: int, handled: int, pending: list[int], is_settled: bool, segment: Segment
 ) -> None:
-    one = answer(sent=[0, sent], handled=[0, 2])
-    other = answer(sent=[2, 0], handled=[handled, 0], idle=idle)
-    assert nothing_is_under_way([one, other]) is is_none
+    """PEs 0 and 3 wait for each other or for PE 1, which has ended."""
+    own = {f"pe{pe}": sent}
+    one = answer(wait(0, 1, 3), ended=[1], sent=counts(**own))
+    done = counts(**{f"pe{pe}": handled})
+    other = answer(wait(3, 0, 1), handled=done, pending=[pe for _ in pending])
+    found = JoinedLook(segment, HOSTS, (one, other), ()).settled()
+    assert (pe in found) is is_settled
+    assert stuck(segment, one, other) == ({0, 3} if is_settled else set())
+
+
+def test_records_of_others_under_way_keep_nobody_from_being_stuck(segment: Segment) -> None:
+    one = answer(wait(0, 3), wait(1, 2), sent=counts(pe1=7, pe2=2))
+    other = answer(wait(2, 1), wait(3, 0), sent=counts(pe2=4), pending=[2])
+    assert stuck(segment, one, other) == {0, 3}
+    quiet = answer(wait(2, 1), wait(3, 0), sent=counts(), handled=counts(pe1=7, pe2=2))
+    assert stuck(segment, one, quiet) == {0, 1, 2, 3}
+
+
+def test_all_hosts_count_the_records_of_a_pe(segment: Segment) -> None:
+    """PE 0's host has sent two requests, the other has handled both, and sent two answers, of which one is on its way."""
+    one = answer(wait(0, 3), sent=counts(pe0=2), handled=counts(pe0=1))
+    other = answer(wait(3, 0), ended=[2], sent=counts(pe0=2), handled=counts(pe0=2))
+    assert not stuck(segment, one, other)
+    one["handled"] = counts(pe0=2)
+    assert stuck(segment, one, other) == {0, 3}
 
 
 class _Agent:
@@ -163,9 +192,10 @@ def home(segment: Segment, monkeypatch: pytest.MonkeyPatch) -> _Home:
     return _Home(segment)
 
 
-def both(sent: int = 0, evidence: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
-    one = answer(wait(0, 3, evidence=evidence), ended=[1], sent=[0, sent])
-    return one, answer(wait(3, 0), ended=[2], handled=[sent, 0])
+def both(sent: int = 0, evidence: str = "", **fields: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what both hosts answer of PEs 0 and 3, which wait for each other, while 1 and 2 have ended."""
+    one = answer(wait(0, 3, evidence=evidence), ended=[1], sent=counts(pe0=sent), **fields)
+    return one, answer(wait(3, 0), ended=[2], handled=counts(pe0=sent))
 
 
 TOLD = {"places": [[1, "x.py:3"]], "likely": [[0, [3]]], "causes": [], "states": "  PE 0 waits"}
@@ -186,7 +216,9 @@ def test_two_looks_alike_are_a_proof_and_a_third_question_fetches_the_report(hom
     assert "cycle: PE 0 (wait_until" in str(found)
 
 
-@pytest.mark.parametrize("change", [{"sent": 1}, {"evidence": "another wait"}])
+@pytest.mark.parametrize(
+    "change", [{"sent": 1}, {"evidence": "another wait"}, {"posted": [[0, 1], [1, 0]]}]
+)
 def test_looks_that_differ_prove_nothing(change: dict[str, Any], home: _Home) -> None:
     home.take(home.ask()["number"], *both())
     home.take(home.ask()["number"], *both(**change))
@@ -198,9 +230,47 @@ def test_looks_that_differ_prove_nothing(change: dict[str, Any], home: _Home) ->
 def test_a_record_under_way_takes_the_suspicion_back(home: _Home) -> None:
     home.take(home.ask()["number"], *both())
     one, other = both()
-    home.take(home.ask()["number"], one | {"sent": [0, 1]}, other)
+    home.take(home.ask()["number"], one | {"sent": counts(pe0=1)}, other)
     home.looks.note_waits()
     home.take(home.ask()["number"], *both())
+    assert not home.agent.orders[-1]["is_last"]
+
+
+def with_traffic(turn: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return answers in which PEs 0 and 3 wait for each other, while 1 and 2 send messages to and fro, and wait for them."""
+    one = answer(wait(0, 3), wait(1, 2, evidence=f"{turn}"), sent=counts(pe1=turn + turn % 2))
+    other = answer(wait(2, 1, evidence=f"{turn}"), wait(3, 0), handled=counts(pe1=turn))
+    return one, other
+
+
+def test_a_deadlock_of_some_is_proved_while_others_send_messages(home: _Home) -> None:
+    for turn in range(2):
+        assert home.take(home.ask()["number"], *with_traffic(turn)) is None
+    last = home.agent.orders[-1]
+    assert last["is_last"]
+    found = home.take(last["number"], TOLD, TOLD)
+    assert found is not None
+    assert [each.pe for each in found.waiting] == [0, 3]
+
+
+def test_messages_of_those_who_could_release_somebody_take_the_suspicion_back(home: _Home) -> None:
+    """PE 1 has ended with a signal on its way, which may be for PE 0: it is handled between the looks."""
+    for handled in (0, 1):
+        one = answer(wait(0, 1, 3), ended=[1], sent=counts(pe1=1))
+        other = answer(wait(3, 0), ended=[2], handled=counts(pe1=handled))
+        home.looks.note_waits()
+        home.take(home.ask()["number"], one, other)
+        assert not home.agent.orders[-1]["is_last"]
+    home.take(home.ask()["number"], one, other)
+    assert home.agent.orders[-1]["is_last"]  # it was not, and nothing is left
+
+
+def test_a_wait_that_begins_between_the_looks_proves_nothing(home: _Home) -> None:
+    first = answer(wait(0, 3)), answer(ended=[2])
+    home.looks.note_waits()
+    home.take(home.ask()["number"], *first)
+    home.looks.note_waits()
+    home.take(home.ask()["number"], answer(wait(0, 3), ended=[1]), answer(wait(3, 0), ended=[2]))
     assert not home.agent.orders[-1]["is_last"]
 
 

@@ -73,7 +73,7 @@ class Trial:
     def _host_of(self, launcher: int) -> int:
         """Return the host whose launcher this is: the number in its environment."""
         with open(f"/proc/{launcher}/environ", "rb") as file:
-            found = re.search(rb"PMI_RANK=(\d+)", file.read())
+            found = re.search(rb"(?:PMI|OMPI_COMM_WORLD)_RANK=(\d+)", file.read())
         assert found is not None
         return int(found[1])
 
@@ -100,7 +100,9 @@ class Trial:
             os.kill(process, signal.SIGKILL)
         if self._way == "alone":
             return rf"host {host} \(.*\) is lost: its process has ended|PE \d+ .*(killed|died)"
-        return rf"PID \d+ |host {host} \("  # mpiexec names one that has died, perhaps by it
+        return (
+            rf"PID \d+ |signal 9|host {host} \("  # mpiexec names one that has died, perhaps by it
+        )
 
     def _stop_mpiexec(self, launcher: int) -> None:
         """Stop what would end all others when a launcher has died."""

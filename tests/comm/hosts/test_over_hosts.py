@@ -15,6 +15,7 @@ from typing import Any
 
 import host_programs
 import pytest
+from mpi_runs import mpiexec
 
 import emu
 from emu.commands.run_hosts import find_mpiexec
@@ -91,6 +92,17 @@ def test_random_programs_find_the_same_bits_over_hosts(seed: int, tmp_path: Path
     for one, other in zip(over_hosts(tmp_path, "number", *names), on_one(*names), strict=True):
         del one["number"]
         assert one == other
+
+
+def test_a_script_that_one_host_lacks_ends_all_before_they_start(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import emu\nemu.world().barrier()\n")
+    words = ["-m", "emu", "run", "--pes-per-node", "1"]
+    other = [sys.executable, *words, str(tmp_path / "missing.py")]
+    run = mpiexec(*words, str(script), ":", "-n", "1", *other, n=1, timeout=100)
+    assert run.returncode
+    assert "script must be a file, but got" in run.stdout
+    assert re.search(r"host 1 \(.*\) cannot start: \w*Error: script must be", run.stdout)
 
 
 # --- the end of a World -------------------------------------------------------------------

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 from emu.comm.hosts.peers import merge
 from emu.comm.hosts.places import Places
 from emu.comm.hosts.port import dense_strides, pieces
+from emu.comm.layout import B_STATE, B_WAITING, RUNNING, Layout
+from emu.comm.memory.segment import Segment
+from emu.comm.watchdog.monitor import describe_all
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -50,3 +55,29 @@ def test_a_report_of_all_hosts_counts_members_of_a_barrier_on_each() -> None:
     )
     assert lines[1].endswith("2 of 4 have arrived, missing PEs [1, 3]")
     assert lines[2] == second.split("\n")[1]
+
+
+@pytest.mark.parametrize(
+    ("arrived", "said"),
+    [
+        (1, "1 of 6 have arrived, missing PEs [1, 2, 3, 4, 5]"),
+        (3, "3 of 6 have arrived, missing PEs [1, 2, 3, 4, 5] but for 2 of other hosts"),
+        (5, "5 of 6 have arrived, missing PEs [1]"),
+    ],
+)
+def test_a_host_counts_members_of_a_barrier_that_wait_elsewhere(arrived: int, said: str) -> None:
+    segment = Segment.create(Layout(n_pes=6, heap_bytes=1 << 16, port_bytes=4096))
+    try:
+        for pe in (0, 1):
+            segment.block(pe)[B_STATE] = RUNNING
+        segment.block(0)[B_WAITING] = 1
+        wait = {"call": "barrier", "group": "world", "index": 0, "generation": 3}
+        segment.write_text(0, json.dumps(wait))
+        segment.group_entry(0)["arrived"] = arrived
+        told = describe_all(segment, frozenset(range(2, 6)))
+    finally:
+        segment.close()
+    assert told.splitlines()[0].endswith(said)
+    elsewhere = "  PE 2 waits in barrier of group 'world': 1 of 6 have arrived, missing PEs [0, 1]"
+    if arrived == 3:
+        assert "but for" not in merge([told, elsewhere])
