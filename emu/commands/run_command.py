@@ -37,7 +37,8 @@ def run_command(options: argparse.Namespace, note: Callable[[str], None]) -> Non
     from emu.commands.run_hosts import check_hosts, start_on_hosts
     from emu.commands.run_outputs import check_outputs
 
-    options = _without_torchrun(options)
+    given, options = options, _without_torchrun(options)
+    _start_on_nodes(given, options, note)
     if options.pes_per_node is not None and options.hosts is None:
         from emu.comm.process.mpi import failing_together
 
@@ -50,6 +51,31 @@ def run_command(options: argparse.Namespace, note: Callable[[str], None]) -> Non
         start_on_hosts(options)
     check_outputs(options)  # over hosts only the first one writes
     _run(options, note)
+
+
+def _start_on_nodes(
+    given: argparse.Namespace, options: argparse.Namespace, note: Callable[[str], None]
+) -> None:
+    """Have the command run on several nodes, and exit as it does, if torchrun's words or environment name them and no MPI has started this.
+
+    Args:
+        given: The options of the command line.
+        options: What is to be run, torchrun's script perhaps.
+        note: Tells the user something.
+    """
+    from emu.comm.process.mpi import started_processes
+    from emu.commands.run_hosts import check_hosts
+    from emu.commands.torchrun import PATIENCE_S, words_of
+    from emu.commands.torchrun_nodes import nodes_of_environment, start_on_nodes
+
+    nodes, words = getattr(options, "nodes", None), options.words
+    if nodes is not None:
+        words = words_of(given, options)
+    elif options.pes_per_node is not None and options.hosts is None and started_processes() == 1:
+        nodes = nodes_of_environment(PATIENCE_S)
+    if nodes is not None:
+        check_hosts(options)
+        raise SystemExit(start_on_nodes(nodes, words, note))
 
 
 def _run(options: argparse.Namespace, note: Callable[[str], None]) -> None:
