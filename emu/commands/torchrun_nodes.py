@@ -40,14 +40,14 @@ class Nodes(NamedTuple):
     """What the nodes of a run know of each other before they meet.
 
     Attributes:
-        count: How many there are.
+        total: How many there are.
         rank: Number of this node; None: in the order in which they come, and the first is who can listen at the address.
         address: Host and port where the first one listens.
         run: A name for the run, the same for all.
         timeout: Seconds until all must have come.
     """
 
-    count: int
+    total: int
     rank: int | None
     address: tuple[str, int]
     run: str
@@ -85,10 +85,10 @@ def nodes_of_environment(timeout: float) -> Nodes | None:
 
 def _agreed_port(store_address: tuple[str, int], rank: int) -> int:
     """Return a port that is free on the first node, by the store that torchrun serves."""
-    from torch.distributed import TCPStore
+    import torch.distributed as dist
 
     try:
-        store = TCPStore(*store_address, is_master=False)
+        store: Any = getattr(dist, "TCPStore")(*store_address, is_master=False)  # noqa: B009 - not in its stubs
         if rank == 0:
             with socket.create_server(("", 0)) as probe:
                 store.set(_PORT_KEY, str(probe.getsockname()[1]))
@@ -176,7 +176,7 @@ class _Meeting:
     def meet(self, listener: socket.socket) -> list[_Peer]:
         """Return the others, in the order of their numbers."""
         started, told = time.monotonic(), False
-        while len(self._peers) < self._nodes.count - 1:
+        while len(self._peers) < self._nodes.total - 1:
             waited = time.monotonic() - started
             if waited > self._nodes.timeout:
                 raise HostsError(f"{self._missing()} after {self._nodes.timeout:g} s")
@@ -205,7 +205,7 @@ class _Meeting:
 
     def _missing(self) -> str:
         come, (host, port) = len(self._peers) + 1, self._nodes.address
-        return f"{come} of {self._nodes.count} nodes have come to {host}:{port}"
+        return f"{come} of {self._nodes.total} nodes have come to {host}:{port}"
 
     def _admit(self, connection: socket.socket) -> None:
         said = _hear(connection, _PATIENT_S)
@@ -224,7 +224,7 @@ class _Meeting:
     def _wrong(self, said: dict[str, Any]) -> str:
         """Return in what a node does not fit; nothing: it does."""
         nodes = self._nodes
-        mine = {"run": nodes.run, "nodes": nodes.count, "command": self._command}
+        mine = {"run": nodes.run, "nodes": nodes.total, "command": self._command}
         for name, value in mine.items():
             if said.get(name) != value:
                 return (
@@ -233,8 +233,8 @@ class _Meeting:
         rank = said.get("rank")
         if (rank is None) != (nodes.rank is None):
             return "all nodes must have a node_rank, or none"
-        if rank is not None and not (isinstance(rank, int) and 0 < rank < nodes.count):
-            return f"node_rank must be in [1, {nodes.count - 1}], but got {rank!r}"
+        if rank is not None and not (isinstance(rank, int) and 0 < rank < nodes.total):
+            return f"node_rank must be in [1, {nodes.total - 1}], but got {rank!r}"
         if rank is not None and any(peer.rank == rank for peer in self._peers):
             return f"node_rank must be another for each node, but {rank} has come already"
         return ""
@@ -262,7 +262,7 @@ def _hear(connection: socket.socket, timeout: float | None) -> dict[str, Any] | 
 def _lead(nodes: Nodes, command: list[str], mpiexec: str, peers: list[_Peer]) -> int:
     """Start the launcher, give each node its part, and return the exit status."""
     hosts = ",".join(_labels([peer.host for peer in peers]))
-    options = ["-launcher", "manual", "-hosts", hosts, "-n", str(nodes.count), "-ppn", "1"]
+    options = ["-launcher", "manual", "-hosts", hosts, "-n", str(nodes.total), "-ppn", "1"]
     launcher = subprocess.Popen(  # without a buffer: what stands behind its lines is the program's
         [mpiexec, *options, *command],
         bufsize=0,
@@ -272,7 +272,7 @@ def _lead(nodes: Nodes, command: list[str], mpiexec: str, peers: list[_Peer]) ->
     assert launcher.stdout is not None
     proxy: subprocess.Popen[bytes] | None = None
     try:
-        parts = _parts(launcher.stdout, nodes.count)
+        parts = _parts(launcher.stdout, nodes.total)
         if parts is None:
             wrong = (
                 f"nnodes must be 1 with {mpiexec}, which does not say what it would start on other hosts, as MPICH's does; "
@@ -364,7 +364,7 @@ def _follow(nodes: Nodes, command: list[str], mpiexec: str) -> int:
     host, port = nodes.address
     with _connect(nodes) as connection:
         _Peer(connection, {"rank": nodes.rank}).say(
-            emu=1, run=nodes.run, nodes=nodes.count, rank=nodes.rank, command=command
+            emu=1, run=nodes.run, nodes=nodes.total, rank=nodes.rank, command=command
         )
         said = _hear(connection, nodes.timeout + _ANSWER_S)
         if said is None:
