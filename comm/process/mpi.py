@@ -94,9 +94,9 @@ def initialise() -> Any:
 
 
 class _Start:
-    """Whether a launch of this process has compared the hosts."""
+    """Whether this process has told others how it starts, or that it cannot."""
 
-    has_agreed = False
+    has_told = False
 
 
 @contextlib.contextmanager
@@ -108,7 +108,7 @@ def failing_together() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if started_processes() > 1 and not _Start.has_agreed:
+        if started_processes() > 1 and not _Start.has_told:
             _tell_failure(f"{type(error).__name__}: {error}")
         raise
 
@@ -194,8 +194,8 @@ def agree(mpi: Any, n_here: int, setting: dict[str, object]) -> Places:
         raise HostsError("hosts must all be there, but one was lost in an earlier launch")
     communicator = mpi.COMM_WORLD
     mine = {"n": n_here, "name": mpi.Get_processor_name(), "same": {**_versions(), **setting}}
+    _Start.has_told = True
     everyone = communicator.allgather(mine)
-    _Start.has_agreed = True
     _take_names_away()  # as all are there, nobody opens them any more
     for host, other in enumerate(everyone):
         if "failed" in other:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import sys
 import threading
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 from host_programs import digest, say, values
 
 import emu
+from emu.comm.process.mpi import launched_rank
 from emu.comm.server.tasks import NUMPY_DTYPES, REDUCED_DTYPES
 from emu.mc2 import Hccl
 
@@ -204,7 +204,7 @@ def main():
         try:
             options = LaunchOptions(timeout=60.0)
             found = launch_over_hosts(run, n_here, args=(name,), options=options)
-            say(f"RESULTS {number}", [int(os.environ.get("PMI_RANK", "0")), found])
+            say(f"RESULTS {number}", [launched_rank(), found])
         except ExceptionGroup as group:
             say(f"REPORT {number}", [str(group), *map(str, group.exceptions)])
 

@@ -124,7 +124,7 @@ def test_srun_without_the_interface_of_mpi_is_told(
 def test_other_hosts_are_told_of_an_error_before_the_start(
     start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bootstrap._Start, "has_agreed", False)
+    monkeypatch.setattr(bootstrap._Start, "has_told", False)
     mpi = start(MPICH, 2)
     told: list[Any] = []
     monkeypatch.setattr(bootstrap, "initialise", lambda: mpi)
