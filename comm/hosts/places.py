@@ -15,11 +15,13 @@ class Places:
         counts: Number of PEs of each host.
         here: Number of this host.
         names: What reports call each host.
+        port: A port that was free on the first host when hosts were compared, for a program's own use.
     """
 
     counts: tuple[int, ...]
     here: int
     names: tuple[str, ...]
+    port: int = 0
 
     @cached_property
     def _ends(self) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -131,7 +132,7 @@ def launch_over_hosts(
         "timeout": chosen.timeout,
         "heap_size": chosen.heap_size,
         "poison": chosen.poison,
-        "trace": chosen.traces,
+        "trace": [Path(name).name for name in chosen.traces],  # a host may have a folder of its own
         **(setting or {}),
     }
     places = bootstrap.agree(mpi, n_here, common)

@@ -11,6 +11,7 @@ import contextlib
 import os
 import pickle
 import platform
+import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -193,7 +194,8 @@ def agree(mpi: Any, n_here: int, setting: dict[str, object]) -> Places:
     if not _Ending.all_are_there:
         raise HostsError("hosts must all be there, but one was lost in an earlier launch")
     communicator = mpi.COMM_WORLD
-    mine = {"n": n_here, "name": mpi.Get_processor_name(), "same": {**_versions(), **setting}}
+    name, same = mpi.Get_processor_name(), {**_versions(), **setting}
+    mine = {"n": n_here, "name": name, "same": same, "port": _port()}
     _Start.has_told = True
     everyone = communicator.allgather(mine)
     _take_names_away()  # as all are there, nobody opens them any more
@@ -209,7 +211,18 @@ def agree(mpi: Any, n_here: int, setting: dict[str, object]) -> Places:
                     f"{other['same'].get(what)!r} on host {host} ({other['name']})"
                 )
     names = tuple(str(other["name"]) for other in everyone)
-    return Places(tuple(int(other["n"]) for other in everyone), communicator.Get_rank(), names)
+    counts = tuple(int(other["n"]) for other in everyone)
+    return Places(counts, communicator.Get_rank(), names, first["port"])
+
+
+def _port() -> int:
+    """Return a free port, or that which the environment names for the program: it may have been opened for this one."""
+    given = os.environ.get("MASTER_PORT", "")
+    if given.isdecimal():
+        return int(given)
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])
 
 
 def _take_names_away() -> None:

@@ -512,7 +512,7 @@ def _run_on_pe(program: Program, variables: dict[str, str], count: str | None) -
     if places is not None:
         from emu.commands.run_hosts import torchrun_environment_of
 
-        os.environ.update(torchrun_environment_of(world(), places))
+        os.environ.update(torchrun_environment_of(me, places))
     keep_freed_memory(world().n_pes)
     stand_ins.install()
     # The program's own folder comes first, as Python has it; it may shadow a stand-in.

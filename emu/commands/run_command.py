@@ -83,7 +83,8 @@ def _run(options: argparse.Namespace, note: Callable[[str], None]) -> None:
     from emu.commands.run_counts import printed
 
     spans = options.pes_per_node is not None
-    with printed(options.count, over_hosts=spans) as counts, _predicted(options.predict) as folder:
+    predicted = _predicted(options.predict, over_hosts=spans)
+    with printed(options.count, over_hosts=spans) as counts, predicted as folder:
         how = _how(options, note)
         if counts is not None:
             how = replace(how, count=counts)
@@ -102,19 +103,21 @@ def _trace_in(folder: str) -> str:
 
 
 @contextlib.contextmanager
-def _predicted(device: str | None) -> Iterator[str | None]:
-    """Give a folder for a trace and counts, and print what the run would have taken on a device when it has ended well."""
+def _predicted(device: str | None, *, over_hosts: bool) -> Iterator[str | None]:
+    """Give a folder for a trace and counts, and print what the run would have taken on a device when it has ended well; of several hosts the first does."""
     if device is None:
         yield None
         return
+    from emu.comm.process.mpi import launched_rank
     from emu.commands.predict import predict_file
     from emu.trace.prediction.devices.files import load_device
 
     load_device(device)  # an unknown one is told before anything runs
     with tempfile.TemporaryDirectory(prefix="emu-predict-") as folder:
         yield folder
-        sys.stdout.flush()
-        predict_file(Path(_trace_in(folder)), device)
+        if not over_hosts or launched_rank() == 0:
+            sys.stdout.flush()
+            predict_file(Path(_trace_in(folder)), device)
 
 
 def _how(options: argparse.Namespace, note: Callable[[str], None]) -> RunOptions:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
@@ -16,7 +15,6 @@ from emu.kernels.core.messages import shown
 
 if TYPE_CHECKING:  # they load Numba
     from emu.comm.hosts.places import Places
-    from emu.comm.world.world import World
 
 
 def check_hosts(options: argparse.Namespace) -> None:
@@ -53,7 +51,6 @@ def check_hosts(options: argparse.Namespace) -> None:
         "--fault": options.fault or None,
         "--check": options.check,
         "--report": options.report,
-        "--predict": options.predict,
         "--progress": options.progress or None,
         "--ranks-per-node": options.ranks_per_node,
     }.items():
@@ -93,27 +90,20 @@ def over_hosts(fn: Callable[..., object], n_pes: int, **fields: Any) -> object:
     return launch_over_hosts(fn, n_pes, args=args, options=LaunchOptions(**fields))
 
 
-_OF_FIRST = ("MASTER_PORT", "TORCHELASTIC_RUN_ID")
-"""Variables whose values the first host chooses: that of a port which is free there, and a name for the run."""
-
-
-def torchrun_environment_of(world: World, places: Places) -> dict[str, str]:
-    """Return the variables in which a PE of several hosts differs, as torchrun sets them; all PEs call.
+def torchrun_environment_of(my_pe: int, places: Places) -> dict[str, str]:
+    """Return the variables in which a PE of several hosts differs, as torchrun sets them.
 
     Args:
-        world: Its World.
+        my_pe: The PE.
         places: Where PEs are.
     """
-    import numpy as np
-
-    mine = json.dumps({name: os.environ[name] for name in _OF_FIRST}).encode()
-    chosen = world.broadcast(np.frombuffer(mine, np.uint8) if world.my_pe == 0 else None, 0)
-    variables: dict[str, str] = json.loads(bytes(chosen))
-    return variables | {
+    return {
+        "MASTER_PORT": str(places.port),
+        "TORCHELASTIC_RUN_ID": f"emu-{places.names[0]}-{places.port}",
         "MASTER_ADDR": places.names[0],
         "WORLD_SIZE": str(places.n_pes),
         "ROLE_WORLD_SIZE": str(places.n_pes),
-        "LOCAL_RANK": str(world.my_pe - places.local.start),
+        "LOCAL_RANK": str(my_pe - places.local.start),
         "GROUP_RANK": str(places.here),
         "NODE_RANK": str(
             places.here

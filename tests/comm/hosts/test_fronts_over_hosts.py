@@ -251,6 +251,37 @@ def test_the_counts_of_all_hosts_are_those_of_one_host(tmp_path: Path) -> None:
     assert "bytes          to PE 0" in failed.stdout  # of each host what its own PEs have left
 
 
+PREDICTED = """
+import numpy as np
+import emu
+
+world = emu.world()
+world.barrier()
+for _ in range(3):
+    world.all_reduce(np.ones(1 << 16, np.float32))
+    world.put(world.alloc(4, np.float32, key="a"), np.ones(4, np.float32), (world.my_pe + 1) % 4)
+"""
+
+
+@pytest.mark.slow
+def test_a_prediction_of_all_hosts_has_the_rows_of_one_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    script = tmp_path / "script.py"
+    script.write_text(PREDICTED)
+    rows = []
+    for words, hosts in ((["--pes-per-node", "2"], 2), (["-n", "4"], 1)):
+        run = mpiexec("-m", "emu", "run", *words, "--predict", "h200", str(script), n=hosts)
+        assert run.returncode == 0, run.stdout
+        lines = [line.split() for line in run.stdout.splitlines()]
+        table = {line[0]: line[2:5] for line in lines if line[1:2] in (["(collective)"], ["(put)"])}
+        assert table["all_reduce"][0] == table["put"][0] == "12"
+        rows.append(table)
+        assert run.stdout.count("NVIDIA H200") == 2  # the table and its note, once
+    assert rows[0] == rows[1]
+
+
 HANG = """
 import emu
 import pypto
