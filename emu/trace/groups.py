@@ -281,6 +281,7 @@ def _make(kind: type[Group], recorder: EventRecorder) -> type[Group]:
     members: dict[str, Any] = dict(bound(recorder, kind))
     if kind in (Group, World):
         members.update(fused_operations.bound(kind, members), _exchange_type=RecordedExchange)
+        members["moves_rows"] = True  # of classes that are made of it nothing is known
     members["__doc__"] = f"{kind.__name__}, recorded."
     if kind.sync is not Group.sync:  # that of a plain group is a barrier, which records itself
         members["sync"] = bound_sync(recorder, kind)

@@ -18,6 +18,7 @@ from emu.trace.events import MEETING_BIT, Kind
 from emu.trace.reading import Trace, read_trace
 
 X = np.ones((2, 3), np.float32)
+ROWS = np.zeros((1, 3), np.float32)
 BIG = np.ones(1 << 16, np.float32)  # more than is put with the GIL held
 
 Operation = Callable[[Any, Any, Any, Any, Any], Any]
@@ -27,6 +28,9 @@ OPERATIONS: dict[str, Operation] = {
     "put_nbi": lambda w, a, b, s, u: w.put_nbi(a, X, 0),
     "put added": lambda w, a, b, s, u: w.put(a, X, 0, op=emu.AtomicOp.ADD),
     "put a part": lambda w, a, b, s, u: w.put(a, X[:1], 0, offsets=(1, 0)),
+    "put rows": lambda w, a, b, s, u: w.store_rows(a.offset, X[1:], 0),
+    "put many rows": lambda w, a, b, s, u: w.store_rows(b.offset, BIG, 0),
+    "get rows": lambda w, a, b, s, u: (w.load_rows(a.offset, ROWS, 0), ROWS.tolist()),
     "get": lambda w, a, b, s, u: w.get(a, 0),
     "get much": lambda w, a, b, s, u: w.get(b, 0),
     "signal_op": lambda w, a, b, s, u: w.signal_op(s, 4, 0, index=2),
