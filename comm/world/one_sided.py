@@ -142,7 +142,7 @@ class OneSided(Waiting):
             pass
         return transfer.get(self, src, pe, offsets, shape, out)
 
-    def store_rows(self, offset: int, values: Array, pe: int) -> None:
+    def _store_rows(self, offset: int, values: Array, pe: int) -> None:
         """Store a C-contiguous array at an offset of a member's heap as :meth:`put` does; nothing is checked.
 
         For front ends that have checked it themselves, on groups that do what they are told and no more, or record it.
@@ -151,8 +151,8 @@ class OneSided(Waiting):
         store = put_short if nbytes <= _SHORT_BYTES else put_dense
         store(self.me, self.members[pe], offset, id(values), nbytes)
 
-    def load_rows(self, offset: int, target: Array, pe: int) -> None:
-        """Fill a C-contiguous array from an offset of a member's heap as :meth:`get` does; else as :meth:`store_rows`."""
+    def _load_rows(self, offset: int, target: Array, pe: int) -> None:
+        """Fill a C-contiguous array from an offset of a member's heap as :meth:`get` does; else as :meth:`_store_rows`."""
         entry_points.get_dense(self.me, self.members[pe], offset, id(target), target.nbytes)
 
     def put_signal(

@@ -22,7 +22,7 @@ from emu.comm.world.agreement import BARRIER, mismatch, pass_barrier
 from emu.comm.world.array import Input, Output, SymmetricArray
 from emu.comm.world.group import Group
 from emu.comm.world.waiting import UNFIT, describe_wait
-from emu.trace import fused, lines, operations
+from emu.trace import fused, fused_rows, lines, operations
 from emu.trace.events import Kind
 from emu.trace.fused import MISSED, S_BEGUN, S_NUMBER, S_PASSED, UNFINISHED, Spot
 
@@ -187,26 +187,6 @@ def _make_get(around: Method, name: str) -> Method:
         return found
 
     return get
-
-
-def _store_rows(self: PlainGroup, offset: int, values: Array, pe: int) -> None:
-    peer, nbytes = self.members[pe], values.nbytes
-    if _put(self._spots.put, peer, offset, id(values), nbytes):
-        return
-    recorder = self._recorder
-    flow = lines.begin(recorder.told, peer * self.segment.layout.stride + offset, 1)
-    Group.store_rows(self, offset, values, pe)
-    recorder.missed(_frame(1), recorder.number(Kind.PUT, "put"), 0, nbytes, flow, peer)
-
-
-def _load_rows(self: PlainGroup, offset: int, target: Array, pe: int) -> None:
-    peer, nbytes = self.members[pe], target.nbytes
-    if _get(self._spots.get, peer, offset, id(target), nbytes):
-        return
-    recorder, begun = self._recorder, _now()
-    Group.load_rows(self, offset, target, pe)
-    number, place = recorder.number(Kind.GET, "get"), peer * self.segment.layout.stride + offset
-    recorder.missed_get(_frame(1), number, begun, nbytes, place, peer)
 
 
 # --- signals and atomics ---------------------------------------------------------------------
@@ -602,5 +582,5 @@ def bound(kind: type[Group], around: dict[str, Method]) -> dict[str, Method]:
     made["sync"] = made["barrier"]
     for name, make in _COLLECTIVES.items():
         made[name] = make(getattr(kind, name), name)
-    made |= {"store_rows": _store_rows, "load_rows": _load_rows}
+    made |= {"_store_rows": fused_rows.store_rows, "_load_rows": fused_rows.load_rows}
     return {name: operations.named(method, name) for name, method in made.items()}
