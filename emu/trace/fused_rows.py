@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from emu.comm.arrays import Array
 from emu.comm.world.group import Group
@@ -12,14 +12,13 @@ from emu.trace import fused, lines
 from emu.trace.events import Kind
 
 if TYPE_CHECKING:
-    from emu.trace.fused_operations import Spots
     from emu.trace.recorder import EventRecorder
 
     class PlainGroup(Group):
         """What these functions know of their group."""
 
         _recorder: EventRecorder
-        _spots: Spots
+        _spots: Any
 else:
     PlainGroup = Group
 
