@@ -15,7 +15,7 @@ from typing import Any
 
 from emu.comm.errors import HostsError
 
-FUNCTIONS = ("Isend", "Irecv", "Test", "Improbe", "Imrecv", "Get_count")
+FUNCTIONS = ("Isend", "Irecv", "Test", "Testany", "Get_count")
 """What is called, in the order in which :func:`find_functions` returns the addresses."""
 
 

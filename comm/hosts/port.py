@@ -71,6 +71,10 @@ from emu.comm.memory.segment import Segment
 from emu.comm.ops import Cmp
 from emu.comm.sync.entry_points import wait_word
 
+_FREE, _FREED = "a free slot of its port", 4
+_COPIED = 64 << 10
+"""Tiles of the heap up to this size are copied as private ones are: a copy takes less time than an answer."""
+
 Sleep: TypeAlias = Callable[[Callable[[], Any], Callable[[], dict[str, Any]]], int]
 Key: TypeAlias = tuple[Any, ...]
 Place: TypeAlias = tuple[int, int]
@@ -130,9 +134,15 @@ class Port:
         """Return the number of the next request, once its slot is free; its words are cleared."""
         number = self._posted
         if number >= SLOTS:
-            self._await(number - SLOTS, "a free slot of its port")
+            self._await_free(number - SLOTS)
         self._records[number % SLOTS][:] = 0
         return number
+
+    def _await_free(self, number: int) -> None:
+        """Wait until the request in the slot that is next was answered, and if it was not, some behind it: one wake for all."""
+        if self._words[DONE + 8 * (number % SLOTS)] <= number:
+            self._await(number + _FREED - 1, _FREE)
+        self._await(number, _FREE)
 
     def _post(self, words: dict[int, int], what: str = "") -> int:
         """Post the request whose slot was taken; with ``what`` it is one that :meth:`quiet` waits for."""
@@ -162,8 +172,7 @@ class Port:
         """Wait until a request was answered; return its result."""
         slot = number % SLOTS
         address = self._address + 8 * (DONE + 8 * slot)
-        found, _ = wait_word(self._me, address, 8, int(Cmp.GT), number, 0)
-        if not found:
+        if not steps.await_request(self._me, self._address, number):
             self.sleep(
                 lambda: wait_word(self._me, address, 8, int(Cmp.GT), number, 1),
                 lambda: {"call": what, "text": "the answer of another host"},
@@ -224,12 +233,42 @@ class Port:
         direct: list[int] = []
         with self._threads:
             self._note_open(self.places.host_of(place[0]))
+            if self._post_short(fixed, place, strides, source, what):
+                return
             for words in self._pieces_of_put(place[1], strides, source):
                 number = self._post(fixed | words, what)
                 if words[SOURCE] >= 0:
                     direct.append(number)
             for number in direct if waits else ():
                 self._await(number, what)
+
+    def _post_short(
+        self,
+        fixed: dict[int, int],
+        place: Place,
+        strides: tuple[int, ...],
+        source: Array,
+        what: str,
+    ) -> bool:
+        """Post a dense tile that fits a slot, if one is free now; return whether that was done."""
+        nbytes, size, number = source.nbytes, source.itemsize, self._posted
+        if nbytes > SLOT_DATA or not source.flags.c_contiguous:
+            return False
+        if nbytes > _COPIED and self._in_segment(source) >= 0:
+            return False
+        if strides != dense_strides(source.shape, size):
+            return False
+        kind, code = fixed[KIND], fixed[CODE]
+        if not steps.post_tile(
+            *(self._me, self._address, number, self._agent, kind, place[0], place[1]),
+            *(id(source), nbytes, size, code),
+        ):
+            return False
+        self._open[number] = what
+        self._posted = number + 1
+        if self._of_agent[ASLEEP]:
+            self._wake_agent()
+        return True
 
     def _pieces_of_put(
         self, offset: int, strides: tuple[int, ...], source: Array

@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 
 from emu.comm.hosts import fields
-from emu.comm.hosts.sending import has_come, note_error
+from emu.comm.hosts.sending import bytes_of, has_come, note_error
 from emu.comm.hosts.state import (
     ARRIVING,
     BATCH,
-    COMING,
-    HERE,
-    NO_BATCH,
+    BATCH_BYTES,
     NOTHING_TO_DO,
     PAYLOAD,
     ROOMS,
@@ -30,6 +28,7 @@ from emu.comm.hosts.state import (
     peek,
     poke,
     put_at,
+    put_row,
     row,
 )
 from emu.comm.hosts.words import (
@@ -46,7 +45,6 @@ from emu.comm.hosts.words import (
     PORT_BYTES,
     PUT,
     RANK,
-    RECORD_BYTES,
     REPLY,
     SLOT_BYTES,
     SLOTS,
@@ -68,39 +66,59 @@ def word_of(record: int, place: int) -> Any:
 
 
 @jit()
+def _ask(state: int, sender: int) -> None:
+    """Have MPI receive the next batch of another host; what it has asked for comes without a copy."""
+    receive, memory = at(state, fields.IRECV), row(state, fields.BATCHES, sender)
+    host, byte = row(state, fields.SENDERS, sender), at(state, fields.BYTE)
+    communicator = at(state, fields.COMMUNICATOR)
+    request = at(state, fields.REQUESTS) + sender * at(state, fields.REQUEST_BYTES)
+    note_error(
+        state, call_at(receive, (memory, BATCH_BYTES, byte, host, BATCH, communicator, request))
+    )
+
+
+@jit()
+def _look(state: int) -> Any:
+    """Return the number of a sender whose batch has come, or -1."""
+    count, first = at(state, fields.N_SENDERS), at(state, fields.FIRST_SENDER)
+    while at(state, fields.N_ASKED) < count:
+        _ask(state, at(state, fields.N_ASKED))
+        put_at(state, fields.N_ASKED, at(state, fields.N_ASKED) + 1)
+    put_at(state, fields.FIRST_SENDER, 0)
+    requests = at(state, fields.REQUESTS) + first * at(state, fields.REQUEST_BYTES)
+    found, status = at(state, fields.SCRATCH), at(state, fields.STATUS)
+    poke(found, -1)
+    poke(found + 8, 0)
+    test = at(state, fields.TESTANY)
+    note_error(state, call_at(test, (count - first, requests, found, found + 8, status)))
+    sender = first + (peek(found) & 0xFFFFFFFF)
+    if peek(found + 8) & 0xFFFFFFFF == 0 or sender >= count:  # MPI_UNDEFINED is negative
+        return -1
+    return sender
+
+
+@jit()
 def receive_batch(state: int) -> Any:
     """Look for a batch; return whether the records of one are here."""
-    step = at(state, fields.STEP)
-    if step == HERE:
+    if at(state, fields.IS_HERE):
         return True
-    if step == NO_BATCH:
-        scratch, status = at(state, fields.SCRATCH), at(state, fields.STATUS)
-        poke(scratch, 0)
-        poke(scratch + 8, 0)
-        probe, source = at(state, fields.IMPROBE), at(state, fields.ANY_SOURCE)
-        communicator, byte = at(state, fields.COMMUNICATOR), at(state, fields.BYTE)
-        if note_error(
-            state, call_at(probe, (source, BATCH, communicator, scratch, scratch + 8, status))
-        ):
-            return False
-        if peek(scratch) & 0xFFFFFFFF == 0:
-            return False
-        poke(scratch, 0)
-        note_error(state, call_at(at(state, fields.GET_COUNT), (status, byte, scratch)))
-        put_at(state, fields.COUNT, peek(scratch) & 0xFFFFFFFF)
-        put_at(state, fields.HOST, peek(status + at(state, fields.SOURCE)) & 0xFFFFFFFF)
-        request = state + 8 * fields.REQUEST
-        poke(request, 0)
-        memory, count = at(state, fields.RECEIVED), at(state, fields.COUNT)
-        note_error(
-            state, call_at(at(state, fields.IMRECV), (memory, count, byte, scratch + 8, request))
-        )
-        put_at(state, fields.DONE, 0)
-        put_at(state, fields.STEP, COMING)
-    if not has_come(state, state + 8 * fields.REQUEST):
+    sender = _look(state)
+    if sender < 0 or at(state, fields.ERROR):
         return False
+    # Who has sent is looked at last in the next look, else one host could keep the agent from hearing others.
+    put_at(state, fields.FIRST_SENDER, (sender + 1) % at(state, fields.N_SENDERS))
+    count, byte = at(state, fields.SCRATCH), at(state, fields.BYTE)
+    poke(count, 0)
+    note_error(state, call_at(at(state, fields.GET_COUNT), (at(state, fields.STATUS), byte, count)))
+    put_at(state, fields.COUNT, peek(count) & 0xFFFFFFFF)
+    put_at(state, fields.HOST, row(state, fields.SENDERS, sender))
+    memory = row(state, fields.BATCHES, sender)
+    put_row(state, fields.BATCHES, sender, at(state, fields.RECEIVED))
+    put_at(state, fields.RECEIVED, memory)
+    _ask(state, sender)
     add_row(state, fields.HEARD, at(state, fields.HOST), 1)
-    put_at(state, fields.STEP, HERE)
+    put_at(state, fields.DONE, 0)
+    put_at(state, fields.IS_HERE, 1)
     return True
 
 
@@ -177,7 +195,7 @@ def choose_arrivals(state: int, first: int) -> int:
         poke(_arrival(state, count) + 8, place)
         poke(_arrival(state, count) + 16, nbytes)
         count += 1
-        first += RECORD_BYTES
+        first += bytes_of(record)
     return count
 
 
@@ -205,13 +223,13 @@ def next_record(state: int) -> Any:
         ``WORKED`` if there was one, else ``NOTHING_TO_DO``; the addresses of the record and of its payload; the latter's size.
     """
     if at(state, fields.DONE) >= at(state, fields.COUNT):
-        put_at(state, fields.STEP, NO_BATCH)
+        put_at(state, fields.IS_HERE, 0)
         return NOTHING_TO_DO, np.int64(0), np.int64(0), np.int64(0)
     record = at(state, fields.RECEIVED) + at(state, fields.DONE)
     mode, nbytes = word_of(record, MODE), np.int64(0)
-    payload, length = np.int64(0), np.int64(RECORD_BYTES)
+    payload, length = np.int64(0), np.int64(bytes_of(record))
     if mode == INLINE:
-        nbytes, payload = word_of(record, NBYTES), record + RECORD_BYTES
+        nbytes, payload = word_of(record, NBYTES), record + length
         length += (nbytes + 7) & -8
     elif mode == BULK:
         if at(state, fields.FIRST_ARRIVAL) == at(state, fields.N_ARRIVALS):

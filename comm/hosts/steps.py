@@ -5,9 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from emu.comm.sync.signals import barrier_count, ring
-from emu.kernels.atomics import fence, store_i64
-from emu.kernels.core.jit import entry_when_called, jit
+import numpy as np
+
+from emu.comm.hosts.words import (
+    CODE,
+    DONE,
+    INLINE_BYTES,
+    ITEMSIZE,
+    KIND,
+    NBYTES,
+    OFFSET,
+    POSTED,
+    SHORT_BYTES,
+    SLOT_BYTES,
+    SLOTS,
+    SOURCE,
+    TARGET,
+)
+from emu.comm.layout import B_SPINS, B_YIELDS, PAGE
+from emu.comm.ops import Cmp
+from emu.comm.sync.clock import clock_ns
+from emu.comm.sync.futex import sched_yield
+from emu.comm.sync.locks import word
+from emu.comm.sync.signals import barrier_count, begin_sleep, ring, wait_word
+from emu.kernels.atomics import fence, load_i64, store_i64
+from emu.kernels.core.address import array_data, as_pointer, move_bytes
+from emu.kernels.core.jit import carray, entry_when_called, jit
+
+_YIELDS_NS, _MOST_YIELDS = 150_000, 1000
+"""For so long, and so often, a PE yields for an answer before it sleeps: a wake costs as much as a link of the way."""
+_GREATER = int(Cmp.GT)
 
 
 @jit()
@@ -41,7 +68,65 @@ def arrive_for(me: int, barrier: int, n_pes: int, tag: int, count: int) -> Any:
         barrier_count(me, barrier, n_pes, tag)
 
 
+@jit()
+def post_dense(
+    me: int,
+    port: int,
+    number: int,
+    agent: int,
+    kind: int,
+    pe: int,
+    offset: int,
+    source: int,
+    nbytes: int,
+    size: int,
+    code: int,
+) -> Any:
+    """Post the store of a dense tile, the ndarray whose ``id()`` is ``source``, with a copy of it in the slot.
+
+    Returns:
+        Whether the slot was free; if not, nothing was done.
+    """
+    place = number % SLOTS
+    if number >= SLOTS and load_i64(port + 8 * (DONE + 8 * place)) <= number - SLOTS:
+        return False
+    slot = port + PAGE + place * SLOT_BYTES
+    words = carray(as_pointer(slot), (SHORT_BYTES // 8,), np.int64)
+    words[:] = 0
+    words[KIND], words[TARGET], words[OFFSET], words[NBYTES] = kind, pe, offset, nbytes
+    words[SOURCE], words[ITEMSIZE], words[CODE] = -1, size, code
+    move_bytes(slot + PAGE, array_data(source), nbytes)
+    publish(me, port + 8 * POSTED, number + 1, agent)
+    return True
+
+
+@jit()
+def await_answer(me: int, port: int, number: int) -> Any:
+    """Wait for the answer to a request for one slice; return whether it came, else go on with ``wait_word``, resumed.
+
+    What takes long is slept for at once: a PE that looks for it takes the core that an agent needs.
+    """
+    slot = number % SLOTS
+    address = port + 8 * (DONE + 8 * slot)
+    if load_i64(address) > number:
+        return True
+    nbytes = load_i64(port + PAGE + slot * SLOT_BYTES + 8 * NBYTES)
+    limit = _YIELDS_NS if nbytes <= INLINE_BYTES and word(me, B_SPINS) else 0
+    end = clock_ns() + limit
+    for look in range(_MOST_YIELDS):
+        sched_yield()
+        if load_i64(address) > number:
+            return True
+        if look >= word(me, B_YIELDS) and clock_ns() > end:
+            break
+    begin_sleep(me)
+    found, _ = wait_word(me, address, 8, _GREATER, number, 1)
+    return found
+
+
 publish_word: Callable[..., None] = entry_when_called(publish, 4)
 notify_pe: Callable[..., None] = entry_when_called(notify, 2)
 store_word: Callable[..., None] = entry_when_called(set_word, 2)
+post_tile: Callable[..., bool] = entry_when_called(post_dense, 11)
+await_request: Callable[..., bool] = entry_when_called(await_answer, 3)
 count_arrivals: Callable[..., None] = entry_when_called(arrive_for, 5)
