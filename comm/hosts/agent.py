@@ -68,15 +68,17 @@ from emu.comm.hosts.words import (
     NUMBER,
     OFFSET,
     PORT_BYTES,
+    PORT_DATA,
+    PORT_RECORDS,
     POSTED,
     PUSH,
+    RECORD_BYTES,
     REPLY,
     RESULT,
     ROWS,
-    SLOT_BYTES,
+    SLOT_DATA,
     SLOTS,
     TABLE,
-    WORDS,
     empty_words,
 )
 from emu.comm.layout import PAGE
@@ -316,11 +318,10 @@ class Agent:
 
     def _slot(self, index: int, number: int) -> tuple[Words, Bytes]:
         """Return the record and the data of a slot."""
-        start = PAGE + number % SLOTS * SLOT_BYTES
-        port = self._ports[index]
-        return port[start : start + 8 * WORDS].view(np.int64), port[
-            start + PAGE : start + SLOT_BYTES
-        ]
+        place, port = number % SLOTS, self._ports[index]
+        record, data = PORT_RECORDS + place * RECORD_BYTES, PORT_DATA + place * SLOT_DATA
+        words: Words = port[record : record + RECORD_BYTES].view(np.int64)
+        return words, port[data : data + SLOT_DATA]
 
     def _port_of(self, pe: int, number: int) -> tuple[int, int]:
         """Return the index of the port that a request of a PE here came through, and its number there."""

@@ -44,7 +44,6 @@ from emu.comm.hosts.words import (
     SHORT_BYTES,
     TAG,
 )
-from emu.comm.layout import PAGE
 from emu.kernels.atomics import load_i32
 from emu.kernels.core.address import move_bytes
 from emu.kernels.core.jit import jit
@@ -104,8 +103,8 @@ def _mirror(state: int, slot: int, entry: int, host: int) -> None:
 
 
 @jit()
-def meet(state: int, slot: int) -> Any:
-    """Do what the MEET in a slot asks for.
+def meet(state: int, slot: int, data: int) -> Any:
+    """Do what the MEET in a slot asks for, whose lists are in ``data``.
 
     Returns:
         ``WORKED``; ``REQUEST`` if Python has to say first how many members are here; or ``ROOM``: call again to go on where the
@@ -113,7 +112,7 @@ def meet(state: int, slot: int) -> Any:
     """
     if row(state, fields.MEMBERS_HERE, peek(slot + 8 * GROUP)) == 0:
         return REQUEST
-    hosts, count = slot + PAGE + 8, peek(slot + PAGE)
+    hosts, count = data + 8, peek(data)
     rows, copies = hosts + 8 * count, peek(slot + 8 * ROWS) * count
     for step in range(peek(slot + 8 * RESULT), copies + 2 * count):
         host, turn = peek(hosts + 8 * (step % count)), step // count

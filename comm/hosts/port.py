@@ -44,18 +44,21 @@ from emu.comm.hosts.words import (
     LISTS,
     MEET,
     MEMBERS,
+    MOST_SLOTS,
     NBYTES,
     OFFSET,
     OPERATION,
     PORT_BYTES,
+    PORT_DATA,
+    PORT_RECORDS,
     POSTED,
     PUT,
     RANK,
+    RECORD_BYTES,
     RESULT,
     ROWS,
     SHAPE,
     SIZE,
-    SLOT_BYTES,
     SLOT_DATA,
     SLOTS,
     SOURCE,
@@ -64,13 +67,14 @@ from emu.comm.hosts.words import (
     TAG,
     TARGET,
     VALUE,
-    WORDS,
+    empty_words,
 )
 from emu.comm.layout import LINE, PAGE
 from emu.comm.memory.segment import Segment
 from emu.comm.ops import Cmp
 from emu.comm.sync.entry_points import wait_word
 
+_DENSE_WORDS = [KIND, TARGET, OFFSET, ITEMSIZE, CODE]
 _FREE, _FREED = "a free slot of its port", 4
 _COPIED = 64 << 10
 """Tiles of the heap up to this size are copied as private ones are: a copy takes less time than an answer."""
@@ -111,9 +115,17 @@ class Port:
         start = (lane * len(places.local) + pe - places.local.start) * PORT_BYTES
         self._address = int(area.ctypes.data) + start
         self._words: Words = area[start : start + PAGE].view(np.int64)
-        slots = [start + PAGE + number * SLOT_BYTES for number in range(SLOTS)]
-        self._records = [area[s : s + 8 * WORDS].view(np.int64) for s in slots]
-        self._data = [area[s + PAGE : s + SLOT_BYTES] for s in slots]
+        self._records = [
+            area[at : at + RECORD_BYTES].view(np.int64)
+            for at in range(start + PORT_RECORDS, start + PORT_DATA, RECORD_BYTES)
+        ]
+        self._data = [
+            area[at : at + SLOT_DATA]
+            for at in range(start + PORT_DATA, start + PORT_BYTES, SLOT_DATA)
+        ]
+        self._form = empty_words()  # of a dense tile that is copied
+        self._form[SOURCE] = -1
+        self._form_address = int(self._form.ctypes.data)
         self._posted = int(self._words[POSTED])
         self._threads = threading.RLock()
         self._open: dict[int, str] = {}  # requests that nobody waits for yet, and what they are
@@ -224,17 +236,16 @@ class Port:
             waits: Whether the source may be changed when it returns; that it is complete there only ``quiet`` says.
         """
         what = f"put to PE {place[0]} on another host"
-        fixed = {
-            KIND: ADD if add else PUT,
-            TARGET: place[0],
-            ITEMSIZE: source.itemsize,
-            CODE: code,
-        }
-        direct: list[int] = []
+        kind, size = ADD if add else PUT, source.itemsize
         with self._threads:
             self._note_open(self.places.host_of(place[0]))
-            if self._post_short(fixed, place, strides, source, what):
-                return
+            if source.flags.c_contiguous and strides == dense_strides(source.shape, size):
+                there = self._in_segment(source)
+                if there < 0 or source.nbytes <= _COPIED:
+                    self._copy_dense((kind, place[0], place[1], size, code), source, what)
+                    return
+            fixed = {KIND: kind, TARGET: place[0], ITEMSIZE: size, CODE: code}
+            direct: list[int] = []
             for words in self._pieces_of_put(place[1], strides, source):
                 number = self._post(fixed | words, what)
                 if words[SOURCE] >= 0:
@@ -242,33 +253,30 @@ class Port:
             for number in direct if waits else ():
                 self._await(number, what)
 
-    def _post_short(
-        self,
-        fixed: dict[int, int],
-        place: Place,
-        strides: tuple[int, ...],
-        source: Array,
-        what: str,
-    ) -> bool:
-        """Post a dense tile that fits a slot, if one is free now; return whether that was done."""
-        nbytes, size, number = source.nbytes, source.itemsize, self._posted
-        if nbytes > SLOT_DATA or not source.flags.c_contiguous:
-            return False
-        if nbytes > _COPIED and self._in_segment(source) >= 0:
-            return False
-        if strides != dense_strides(source.shape, size):
-            return False
-        kind, code = fixed[KIND], fixed[CODE]
-        if not steps.post_tile(
-            *(self._me, self._address, number, self._agent, kind, place[0], place[1]),
-            *(id(source), nbytes, size, code),
-        ):
-            return False
-        self._open[number] = what
-        self._posted = number + 1
-        if self._of_agent[ASLEEP]:
-            self._wake_agent()
-        return True
+    def _copy_dense(self, words: tuple[int, int, int, int, int], source: Array, what: str) -> None:
+        """Post a dense tile, in pieces of which each is as large as all before it, so that the first is soon on its way.
+
+        ``words`` are KIND, TARGET, OFFSET, ITEMSIZE and CODE.
+        """
+        form, total, first = self._form, source.nbytes, 0
+        form[_DENSE_WORDS] = words
+        while first < total:
+            number = self._posted
+            most = min(MOST_SLOTS, SLOTS - number % SLOTS) * SLOT_DATA
+            nbytes = min(total - first, most, max(SLOT_DATA, first))
+            span = steps.post_tile(
+                *(self._me, self._address, number, self._agent, self._form_address),
+                *(id(source), first, nbytes),
+            )
+            if not span:
+                for old in range(-(-nbytes // SLOT_DATA)):
+                    self._await_free(number + old - SLOTS)
+                continue
+            self._open[number] = what
+            self._posted = number + span
+            first += nbytes
+            if self._of_agent[ASLEEP]:
+                self._wake_agent()
 
     def _pieces_of_put(
         self, offset: int, strides: tuple[int, ...], source: Array

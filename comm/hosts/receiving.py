@@ -25,11 +25,13 @@ from emu.comm.hosts.state import (
     WORKED,
     add_row,
     at,
+    data_at,
     peek,
     poke,
     put_at,
     put_row,
     row,
+    slot_at,
 )
 from emu.comm.hosts.words import (
     ASKER,
@@ -46,13 +48,10 @@ from emu.comm.hosts.words import (
     PUT,
     RANK,
     REPLY,
-    SLOT_BYTES,
-    SLOTS,
     SOURCE,
     TABLE,
     TARGET,
 )
-from emu.comm.layout import PAGE
 from emu.kernels.core.c_calls import call_at
 from emu.kernels.core.jit import jit
 
@@ -124,13 +123,13 @@ def receive_batch(state: int) -> Any:
 
 @jit()
 def slot_of(state: int, record: int) -> Any:
-    """Return the index of the port that the request of a reply came through, its number there, and its slot."""
+    """Return the index of the port that the request of a reply came through, its number there, its slot, and its data."""
     asker, number = word_of(record, ASKER), word_of(record, NUMBER)
     lane = number >> LANE_BIT
     number &= (1 << LANE_BIT) - 1
     index = lane * at(state, fields.N_LOCAL) + asker - at(state, fields.FIRST_LOCAL)
     port = at(state, fields.PORTS) + index * PORT_BYTES
-    return index, number, port + PAGE + number % SLOTS * SLOT_BYTES
+    return index, number, slot_at(port, number), data_at(port, number)
 
 
 @jit()
@@ -138,10 +137,10 @@ def place_of(state: int, record: int) -> Any:
     """Return the address at which a payload goes as it is; 0: it needs to be handled."""
     kind = word_of(record, KIND)
     if kind == REPLY:
-        _, _, slot = slot_of(state, record)
+        _, _, slot, data = slot_of(state, record)
         source = word_of(slot, SOURCE)
         if word_of(slot, KIND) == TABLE or source < 0:
-            return slot + PAGE
+            return data
         return at(state, fields.SEGMENT) + source
     if kind == MIRROR:
         return at(state, fields.SEGMENT) + word_of(record, OFFSET)

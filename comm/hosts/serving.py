@@ -35,10 +35,12 @@ from emu.comm.hosts.state import (
     WORKED,
     add_row,
     at,
+    data_at,
     poke,
     put_at,
     put_row,
     row,
+    slot_at,
 )
 from emu.comm.hosts.steps import notify, publish
 from emu.comm.hosts.words import (
@@ -68,17 +70,16 @@ from emu.comm.hosts.words import (
     REPLY,
     RESULT,
     SIZE,
-    SLOT_BYTES,
     SLOTS,
     SOURCE,
+    SPAN,
     TARGET,
     VALUE,
 )
-from emu.comm.layout import PAGE
 from emu.comm.sync.clock import clock_ns
 from emu.comm.sync.futex import sched_yield
 from emu.comm.sync.signals import atomic, put_bytes
-from emu.kernels.atomics import load_i64
+from emu.kernels.atomics import load_i64, store_i64
 from emu.kernels.core.address import move_bytes
 from emu.kernels.core.c_calls import call_at
 from emu.kernels.core.jit import entry_when_called, jit
@@ -101,11 +102,13 @@ def finish(state: int, index: int, number: int, slot: int, result: int) -> None:
     poke(slot + 8 * RESULT, result)
     port = at(state, fields.PORTS) + index * PORT_BYTES
     pe = at(state, fields.FIRST_LOCAL) + index % at(state, fields.N_LOCAL)
+    for more in range(number + 1, number + word_of(slot, SPAN)):
+        store_i64(port + 8 * (DONE + 8 * (more % SLOTS)), more + 1)
     publish(at(state, fields.ME), port + 8 * (DONE + 8 * (number % SLOTS)), number + 1, pe)
 
 
 @jit()
-def _take(state: int, index: int, slot: int) -> Any:
+def _take(state: int, index: int, slot: int, data: int) -> Any:
     """Send the request in a slot of a port; return ``WORKED``, or ``REQUEST`` or ``ROOM``, and then nothing was done."""
     kind = word_of(slot, KIND)
     if kind not in (PUT, ADD, GET, ATOMIC, MEET, ELEMENTS):
@@ -118,19 +121,19 @@ def _take(state: int, index: int, slot: int) -> Any:
     poke(slot + 8 * ASKER, at(state, fields.FIRST_LOCAL) + place)
     poke(slot + 8 * NUMBER, number | lane << LANE_BIT)
     if kind == MEET:
-        found = meet(state, slot)
+        found = meet(state, slot, data)
         if found == WORKED:
             put_row(state, fields.TAKEN, index, number + 1)
             finish(state, index, number, slot, 0)
         else:
             put_at(state, fields.INDEX, index)
         return found
-    put_row(state, fields.TAKEN, index, number + 1)
+    put_row(state, fields.TAKEN, index, number + max(1, word_of(slot, SPAN)))
     host = row(state, fields.HOST_OF, word_of(slot, TARGET))
     payload, nbytes = 0, -1
     if kind in (PUT, ADD, ELEMENTS) and word_of(slot, NBYTES):
         nbytes, source = word_of(slot, NBYTES), word_of(slot, SOURCE)
-        payload = slot + PAGE if source < 0 else at(state, fields.SEGMENT) + source
+        payload = data if source < 0 else at(state, fields.SEGMENT) + source
     collect(state, host, slot, payload, nbytes)
     return WORKED
 
@@ -141,18 +144,19 @@ def _take_requests(state: int) -> Any:
     found = NOTHING_TO_DO
     for index in range(at(state, fields.N_PORTS)):
         port = at(state, fields.PORTS) + index * PORT_BYTES
-        first = row(state, fields.TAKEN, index)
-        posted = min(load_i64(port + 8 * POSTED), first + _TAKEN_AT_ONCE)
-        for number in range(first, posted):
-            found = _take(state, index, port + PAGE + number % SLOTS * SLOT_BYTES)
+        number = row(state, fields.TAKEN, index)
+        posted = min(load_i64(port + 8 * POSTED), number + _TAKEN_AT_ONCE)
+        while number < posted:
+            found = _take(state, index, slot_at(port, number), data_at(port, number))
             if found != WORKED:
                 return found
+            number = row(state, fields.TAKEN, index)
     return found
 
 
 @jit()
 def _take_reply(state: int, record: int, payload: int, nbytes: int) -> None:
-    index, number, slot = slot_of(state, record)
+    index, number, slot, _ = slot_of(state, record)
     if nbytes and word_of(record, MODE) != BULK:
         move_bytes(place_of(state, record), payload, nbytes)
     finish(state, index, number, slot, word_of(record, RESULT))

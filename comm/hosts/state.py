@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from emu.comm.hosts.words import PORT_DATA, PORT_RECORDS, RECORD_BYTES, SLOT_DATA, SLOTS
 from emu.kernels.core.address import as_pointer
 from emu.kernels.core.jit import carray, jit
 
@@ -41,6 +42,18 @@ def peek(address: int) -> Any:
 def poke(address: int, value: int) -> None:
     """Store a word that only this thread reads, or somebody who is told behind it."""
     carray(as_pointer(address), (1,), np.int64)[0] = value
+
+
+@jit()
+def slot_at(port: int, number: int) -> Any:
+    """Return the address of the record of a request in a port."""
+    return port + PORT_RECORDS + number % SLOTS * RECORD_BYTES
+
+
+@jit()
+def data_at(port: int, number: int) -> Any:
+    """Return the address of the data of a request in a port."""
+    return port + PORT_DATA + number % SLOTS * SLOT_DATA
 
 
 @jit()

@@ -7,22 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from emu.comm.hosts.state import data_at, peek, slot_at
 from emu.comm.hosts.words import (
-    CODE,
     DONE,
     INLINE_BYTES,
-    ITEMSIZE,
-    KIND,
     NBYTES,
     OFFSET,
     POSTED,
     SHORT_BYTES,
-    SLOT_BYTES,
+    SLOT_DATA,
     SLOTS,
-    SOURCE,
-    TARGET,
+    SPAN,
 )
-from emu.comm.layout import B_SPINS, B_YIELDS, PAGE
+from emu.comm.layout import B_SPINS, B_YIELDS
 from emu.comm.ops import Cmp
 from emu.comm.sync.clock import clock_ns
 from emu.comm.sync.futex import sched_yield
@@ -70,34 +67,35 @@ def arrive_for(me: int, barrier: int, n_pes: int, tag: int, count: int) -> Any:
 
 @jit()
 def post_dense(
-    me: int,
-    port: int,
-    number: int,
-    agent: int,
-    kind: int,
-    pe: int,
-    offset: int,
-    source: int,
-    nbytes: int,
-    size: int,
-    code: int,
+    me: int, port: int, number: int, agent: int, words: int, source: int, first: int, nbytes: int
 ) -> Any:
-    """Post the store of a dense tile, the ndarray whose ``id()`` is ``source``, with a copy of it in the slot.
+    """Post the store of a part of a dense tile, with a copy of it in the port.
+
+    Args:
+        me: Address of the PE's block.
+        port: Of its port.
+        number: Of the request, which takes the slots that its data need.
+        agent: Whose block the agent has.
+        words: Address of the words of the request: ``SHORT_BYTES``, of which NBYTES and SPAN are set here.
+        source: ``id()`` of the ndarray.
+        first: Where the part begins in it, and behind OFFSET.
+        nbytes: Size of the part.
 
     Returns:
-        Whether the slot was free; if not, nothing was done.
+        The number of slots, or, if one is not free, 0: then nothing was done.
     """
-    place = number % SLOTS
-    if number >= SLOTS and load_i64(port + 8 * (DONE + 8 * place)) <= number - SLOTS:
-        return False
-    slot = port + PAGE + place * SLOT_BYTES
-    words = carray(as_pointer(slot), (SHORT_BYTES // 8,), np.int64)
-    words[:] = 0
-    words[KIND], words[TARGET], words[OFFSET], words[NBYTES] = kind, pe, offset, nbytes
-    words[SOURCE], words[ITEMSIZE], words[CODE] = -1, size, code
-    move_bytes(slot + PAGE, array_data(source), nbytes)
-    publish(me, port + 8 * POSTED, number + 1, agent)
-    return True
+    span = max(1, (nbytes + SLOT_DATA - 1) // SLOT_DATA)
+    for old in range(max(0, number - SLOTS), number - SLOTS + span):
+        if load_i64(port + 8 * (DONE + 8 * (old % SLOTS))) <= old:
+            return 0
+    slot = slot_at(port, number)
+    record = carray(as_pointer(slot), (SHORT_BYTES // 8,), np.int64)
+    record[:] = carray(as_pointer(words), (SHORT_BYTES // 8,), np.int64)
+    record[OFFSET] += first
+    record[NBYTES], record[SPAN] = nbytes, span
+    move_bytes(data_at(port, number), array_data(source) + first, nbytes)
+    publish(me, port + 8 * POSTED, number + span, agent)
+    return span
 
 
 @jit()
@@ -106,11 +104,10 @@ def await_answer(me: int, port: int, number: int) -> Any:
 
     What takes long is slept for at once: a PE that looks for it takes the core that an agent needs.
     """
-    slot = number % SLOTS
-    address = port + 8 * (DONE + 8 * slot)
+    address = port + 8 * (DONE + 8 * (number % SLOTS))
     if load_i64(address) > number:
         return True
-    nbytes = load_i64(port + PAGE + slot * SLOT_BYTES + 8 * NBYTES)
+    nbytes = peek(slot_at(port, number) + 8 * NBYTES)
     limit = _YIELDS_NS if nbytes <= INLINE_BYTES and word(me, B_SPINS) else 0
     end = clock_ns() + limit
     for look in range(_MOST_YIELDS):
@@ -127,6 +124,6 @@ def await_answer(me: int, port: int, number: int) -> Any:
 publish_word: Callable[..., None] = entry_when_called(publish, 4)
 notify_pe: Callable[..., None] = entry_when_called(notify, 2)
 store_word: Callable[..., None] = entry_when_called(set_word, 2)
-post_tile: Callable[..., bool] = entry_when_called(post_dense, 11)
+post_tile: Callable[..., int] = entry_when_called(post_dense, 8)
 await_request: Callable[..., bool] = entry_when_called(await_answer, 3)
 count_arrivals: Callable[..., None] = entry_when_called(arrive_for, 5)

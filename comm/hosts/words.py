@@ -44,11 +44,16 @@ NOTHING, INLINE, BULK = range(3)
 INLINE_BYTES = 64 << 10
 """Largest payload that is copied, on both sides, to go behind its record: a message of its own costs more, below some 100 KiB."""
 
-# --- ports: a page of words, then slots
+# --- ports: a page of words, the records of the slots, then their data
 SLOTS = 16
 SLOT_DATA = 256 << 10
-SLOT_BYTES = PAGE + SLOT_DATA
-PORT_BYTES = PAGE + SLOTS * SLOT_BYTES
+PORT_RECORDS = PAGE
+PORT_DATA = PORT_RECORDS + PAGE
+PORT_BYTES = PORT_DATA + SLOTS * SLOT_DATA
+SPAN = MODE
+"""Of a request in its slot: how many slots it takes, as it uses the data of those behind its own, too; 0: one."""
+MOST_SLOTS = 4
+"""What a request takes at most: each costs the agents some messages, and what is copied first can be sent first."""
 LANES = 2
 """Ports of a PE: that of its program, and that of its communication servers. First come all of the one kind."""
 LANE_BIT = 62

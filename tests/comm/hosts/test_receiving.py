@@ -21,8 +21,9 @@ from emu.comm.hosts.words import (
     OFFSET,
     PUT,
     RANK,
+    SHORT_BYTES,
     TARGET,
-    WORDS,
+    empty_words,
 )
 from emu.kernels.core.jit import entry_when_called
 
@@ -36,11 +37,14 @@ class Batch:
     """A batch of records with large payloads, in a state of its own."""
 
     def __init__(self, *asked: Asked, inline: int = -1) -> None:
-        self._kept = [np.zeros((len(asked), WORDS), np.int64)]
+        records = []
         for index, (kind, offset, rank) in enumerate(asked):
-            words = self._kept[0][index]
+            words = empty_words()
             words[KIND], words[OFFSET], words[RANK] = kind, offset, rank
             words[NBYTES], words[MODE] = 100, INLINE if index == inline else BULK
+            records.append(words if rank else words[: SHORT_BYTES // 8])
+        self.starts = np.cumsum([0, *(words.nbytes for words in records)]).tolist()
+        self._kept = [np.concatenate(records)]
         self.state = np.zeros(fields.WORDS, np.int64)
         self.state[fields.RECEIVED] = self._kept[0].ctypes.data
         self.state[fields.COUNT] = self._kept[0].nbytes
@@ -59,7 +63,7 @@ class Batch:
 
     def places(self, first: int = 0) -> list[int]:
         """Return where the payloads go that are received together with that of the record at ``first``."""
-        count = choose(self.state.ctypes.data, first * 8 * WORDS)
+        count = choose(self.state.ctypes.data, self.starts[first])
         return [int(place) for _, place, _ in self.arrivals[:count]]
 
 
@@ -107,5 +111,5 @@ def test_no_more_are_received_together_than_there_is_room_for() -> None:
 
 def test_heaps_of_two_pes_are_apart() -> None:
     batch = Batch(*puts(0, 0))
-    batch._kept[0][1, TARGET] = 1
+    batch._kept[0][SHORT_BYTES // 8 + TARGET] = 1
     assert batch.places() == [1 << 20, (1 << 20) + (1 << 16)]

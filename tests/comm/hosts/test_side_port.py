@@ -18,6 +18,8 @@ from emu.comm.hosts.words import (
     LANES,
     NBYTES,
     PORT_BYTES,
+    PORT_DATA,
+    PORT_RECORDS,
     POSTED,
     PUSH,
     ROWS,
@@ -62,10 +64,10 @@ def test_a_push_has_its_rows_and_a_copy_of_its_payload_behind_all_ports_of_progr
     area = segment.map_ports()
     posted = [int(area[i * PORT_BYTES :][:PAGE].view(np.int64)[POSTED]) for i in range(4)]
     assert posted == [0, 0, 0, 1]  # programs of PEs 0 and 1, then servers of both
-    slot = area[3 * PORT_BYTES + PAGE :]
-    words = slot[: 8 * WORDS].view(np.int64)
+    port_bytes = area[3 * PORT_BYTES :]
+    words = port_bytes[PORT_RECORDS:][: 8 * WORDS].view(np.int64)
     assert words[[KIND, AMOUNT, COUNT, ROWS, NBYTES]].tolist() == [PUSH, 9, 1, 2, 24]
-    data = slot[PAGE : PAGE + 80].view(np.int64)
+    data = port_bytes[PORT_DATA:][:80].view(np.int64)
     assert data.tolist() == [1, 640, 64, 1, 704, 8, -1, 5, 6, 7]
 
 
