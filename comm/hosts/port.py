@@ -74,7 +74,6 @@ from emu.comm.memory.segment import Segment
 from emu.comm.ops import Cmp
 from emu.comm.sync.entry_points import wait_word
 
-_DENSE_WORDS = [KIND, TARGET, OFFSET, ITEMSIZE, CODE]
 _FREE, _FREED = "a free slot of its port", 4
 _COPIED = 64 << 10
 """Tiles of the heap up to this size are copied as private ones are: a copy takes less time than an answer."""
@@ -125,7 +124,8 @@ class Port:
         ]
         self._form = empty_words()  # of a dense tile that is copied
         self._form[SOURCE] = -1
-        self._form_address = int(self._form.ctypes.data)
+        self._meeting = empty_words()
+        self._meeting[KIND] = MEET
         self._posted = int(self._words[POSTED])
         self._threads = threading.RLock()
         self._open: dict[int, str] = {}  # requests that nobody waits for yet, and what they are
@@ -259,24 +259,29 @@ class Port:
         ``words`` are KIND, TARGET, OFFSET, ITEMSIZE and CODE.
         """
         form, total, first = self._form, source.nbytes, 0
-        form[_DENSE_WORDS] = words
+        form[KIND], form[TARGET], form[OFFSET], form[ITEMSIZE], form[CODE] = words
         while first < total:
-            number = self._posted
-            most = min(MOST_SLOTS, SLOTS - number % SLOTS) * SLOT_DATA
+            most = min(MOST_SLOTS, SLOTS - self._posted % SLOTS) * SLOT_DATA
             nbytes = min(total - first, most, max(SLOT_DATA, first))
-            span = steps.post_tile(
-                *(self._me, self._address, number, self._agent, self._form_address),
-                *(id(source), first, nbytes),
-            )
-            if not span:
-                for old in range(-(-nbytes // SLOT_DATA)):
-                    self._await_free(number + old - SLOTS)
-                continue
-            self._open[number] = what
-            self._posted = number + span
+            self._open[self._post_copy(form, source, first, nbytes)] = what
             first += nbytes
-            if self._of_agent[ASLEEP]:
-                self._wake_agent()
+
+    def _post_copy(self, form: Words, source: Array, first: int, nbytes: int) -> int:
+        """Post a request with a copy of a part of a dense array; return its number."""
+        while True:
+            number = self._posted
+            span = steps.post_tile(
+                *(self._me, self._address, number, self._agent),
+                *(id(form), id(source), first, nbytes),
+            )
+            if span:
+                break
+            for old in range(-(-nbytes // SLOT_DATA)):
+                self._await_free(number + old - SLOTS)
+        self._posted = number + span
+        if self._of_agent[ASLEEP]:
+            self._wake_agent()
+        return number
 
     def _pieces_of_put(
         self, offset: int, strides: tuple[int, ...], source: Array
@@ -418,14 +423,14 @@ class Port:
             rows: Memory of this segment that is copied to the same place there before: (offset in the file, bytes,
                 host or -1 for all).
         """
+        flat = np.array([len(hosts), *hosts, *(word for row in rows for word in row)], np.int64)
+        if flat.nbytes > SLOT_DATA:  # 1024 PEs with a row each take a tenth
+            raise CommError(f"a barrier must copy fewer than 8192 pieces, but got {len(rows)}")
+        form = self._meeting
         with self._threads:
-            number = self._take()
-            flat = [len(hosts), *hosts, *(word for row in rows for word in row)]
-            if 8 * len(flat) > SLOT_DATA:  # 1024 PEs with a row each take a tenth
-                raise CommError(f"a barrier must copy fewer than 8192 pieces, but got {len(rows)}")
-            self._data[number % SLOTS].view(np.int64)[: len(flat)] = flat
-            words = {KIND: MEET, GROUP: group, MEMBERS: n_pes, TAG: tag, ROWS: len(rows)}
-            self._post(words | {GENERATION: generation})
+            form[GROUP], form[MEMBERS], form[TAG], form[ROWS] = group, n_pes, tag, len(rows)
+            form[GENERATION] = generation
+            self._post_copy(form, flat, 0, flat.nbytes)
 
     def agree(self, request: dict[str, Any], *, waits: bool = True) -> Any:
         """Have the tables of all hosts read or changed (:mod:`emu.comm.hosts.tables`); return the answer.

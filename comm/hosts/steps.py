@@ -76,7 +76,7 @@ def post_dense(
         port: Of its port.
         number: Of the request, which takes the slots that its data need.
         agent: Whose block the agent has.
-        words: Address of the words of the request: ``SHORT_BYTES``, of which NBYTES and SPAN are set here.
+        words: ``id()`` of the words of the request, of which NBYTES and SPAN are set here.
         source: ``id()`` of the ndarray.
         first: Where the part begins in it, and behind OFFSET.
         nbytes: Size of the part.
@@ -90,7 +90,7 @@ def post_dense(
             return 0
     slot = slot_at(port, number)
     record = carray(as_pointer(slot), (SHORT_BYTES // 8,), np.int64)
-    record[:] = carray(as_pointer(words), (SHORT_BYTES // 8,), np.int64)
+    record[:] = carray(as_pointer(array_data(words)), (SHORT_BYTES // 8,), np.int64)
     record[OFFSET] += first
     record[NBYTES], record[SPAN] = nbytes, span
     move_bytes(data_at(port, number), array_data(source) + first, nbytes)
