@@ -62,7 +62,12 @@ N_SENDERS = 64  # other hosts
 SENDERS = 65  # which they are, in the order of the requests
 BATCHES = 66  # memory for the next batch of each
 N_ASKED = 67  # how many of them have been asked for their first batch
-FIRST_SENDER = 75  # where the next look begins
+FIRST_SENDER = 76  # where the next look begins
+SENDER = 77  # whose records are being handled
+APPENDED = 78  # batches that were appended to the one that is being handled
+CHOSEN = 79  # where in it the first record stands whose payload has not been asked for
+ROOMS_TAKEN = 80  # payloads that were received in rooms so far
+ROOMS_DONE = 81  # of them, those whose records were taken
 # what is told to Python
 INDEX = 68  # the port whose next request it has to take
 RECORD = 69  # address of the record that it has to handle,
@@ -73,4 +78,4 @@ LOOKS = 73  # looks since then that found nothing
 SPIN_NS = 74  # for how long looks go on then
 
 
-WORDS = 80
+WORDS = 88

@@ -24,6 +24,10 @@ ROOMS = 4
 """Large payloads that wait for being handled at one time."""
 ARRIVING = 32
 """Large payloads that are received at one time."""
+APPENDED = 16
+"""Batches of one host that are looked at ahead before those of others are."""
+RECEIVED_BYTES = 2 * BATCH_BYTES
+"""Memory for a batch, with room for some that are appended."""
 SLACK = 8
 """Batches and messages for which there must be room before anything is begun: what one record can need."""
 

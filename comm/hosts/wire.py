@@ -27,6 +27,7 @@ from emu.comm.hosts.state import (
     BATCH_BYTES,
     EARLY,
     FAILED,
+    RECEIVED_BYTES,
     ROOM,
     ROOMS,
     SLACK,
@@ -151,8 +152,9 @@ class Wire:
         self._array(fields.SENDERS, len(others))[:] = others
         self._array(fields.REQUESTS, len(others))  # a handle takes up to eight bytes
         batches = self._array(fields.BATCHES, len(others))
-        batches[:] = [self._memory(BATCH_BYTES + RECORD_BYTES) for _ in others]
-        state[fields.RECEIVED] = self._memory(BATCH_BYTES + RECORD_BYTES)  # views are whole records
+        nbytes = RECEIVED_BYTES + RECORD_BYTES  # views are whole records
+        batches[:] = [self._memory(nbytes) for _ in others]
+        state[fields.RECEIVED] = self._memory(nbytes)
 
     def _know_host(
         self, segment: Segment, places: Places, ports: Bytes, blocks: dict[int, int], me: int
@@ -236,7 +238,8 @@ class Wire:
         """Give up what is coming from a host if it is lost: the launcher was told, and ends the World."""
         state = self._state
         if self.is_receiving and is_lost(int(state[fields.HOST])):
-            state[fields.FIRST_ARRIVAL] = state[fields.N_ARRIVALS] = 0
+            state[fields.FIRST_ARRIVAL] = state[fields.N_ARRIVALS]
+            state[fields.ROOMS_DONE] = state[fields.ROOMS_TAKEN]
             state[fields.IS_HERE] = 0
 
     def close(self) -> None:

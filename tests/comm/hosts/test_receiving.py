@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from emu.comm.hosts import fields
-from emu.comm.hosts.receiving import choose_arrivals
+from emu.comm.hosts.receiving import choose_arrival
 from emu.comm.hosts.state import ARRIVING, ROOMS
 from emu.comm.hosts.words import (
     ADD,
@@ -27,7 +27,7 @@ from emu.comm.hosts.words import (
 )
 from emu.kernels.core.jit import entry_when_called
 
-choose: Callable[..., int] = entry_when_called(choose_arrivals, 2)
+choose: Callable[..., bool] = entry_when_called(choose_arrival, 1)
 
 Asked = tuple[int, ...]
 """Kind, offset and rank of a record, which announces 100 bytes."""
@@ -63,8 +63,18 @@ class Batch:
 
     def places(self, first: int = 0) -> list[int]:
         """Return where the payloads go that are received together with that of the record at ``first``."""
-        count = choose(self.state.ctypes.data, self.starts[first])
-        return [int(place) for _, place, _ in self.arrivals[:count]]
+        self.state[fields.CHOSEN] = self.starts[first]
+        self.state[[fields.FIRST_ARRIVAL, fields.N_ARRIVALS]] = 0
+        self.state[[fields.ROOMS_TAKEN, fields.ROOMS_DONE]] = 0
+        return self.more()
+
+    def more(self) -> list[int]:
+        """Return where those go that may be received besides."""
+        places = []
+        while choose(self.state.ctypes.data):
+            index = int(self.state[fields.N_ARRIVALS]) - 1
+            places.append(int(self.arrivals[index % ARRIVING][1]))
+        return places
 
 
 def puts(*offsets: int) -> list[Asked]:
@@ -113,3 +123,26 @@ def test_heaps_of_two_pes_are_apart() -> None:
     batch = Batch(*puts(0, 0))
     batch._kept[0][SHORT_BYTES // 8 + TARGET] = 1
     assert batch.places() == [1 << 20, (1 << 20) + (1 << 16)]
+
+
+def test_more_are_received_when_some_have_been_taken() -> None:
+    batch = Batch(*puts(*range(0, 100 * (ARRIVING + 5), 100)))
+    assert len(batch.places()) == ARRIVING
+    assert batch.more() == []
+    batch.state[fields.FIRST_ARRIVAL] += 2
+    assert batch.more() == [(1 << 20) + 100 * (ARRIVING + i) for i in range(2)]
+    batch = Batch(*puts(0, 100, 0, 200))
+    assert len(batch.places()) == 2
+    batch.state[fields.FIRST_ARRIVAL] += 1
+    assert batch.more() == [1 << 20, (1 << 20) + 200]
+
+
+def test_a_room_is_used_again_when_its_record_was_taken() -> None:
+    batch = Batch(*[(ADD, 0, 0)] * (ROOMS + 1), (PUT, 5000, 0))
+    assert batch.places() == batch.rooms.tolist()
+    batch.state[fields.FIRST_ARRIVAL] += 1
+    batch.state[fields.ROOMS_DONE] += 1
+    assert batch.more() == batch.rooms.tolist()[:1]
+    batch.state[fields.FIRST_ARRIVAL] += ROOMS
+    batch.state[fields.ROOMS_DONE] += ROOMS
+    assert batch.more() == [(1 << 20) + 5000]
