@@ -240,8 +240,7 @@ class Port:
         with self._threads:
             self._note_open(self.places.host_of(place[0]))
             if source.flags.c_contiguous and strides == dense_strides(source.shape, size):
-                there = self._in_segment(source)
-                if there < 0 or source.nbytes <= _COPIED:
+                if source.nbytes <= _COPIED or self._in_segment(source) < 0:
                     self._copy_dense((kind, place[0], place[1], size, code), source, what)
                     return
             fixed = {KIND: kind, TARGET: place[0], ITEMSIZE: size, CODE: code}
