@@ -288,10 +288,12 @@ class Port:
         """Yield the words of each piece, with its payload in place, after taking a slot for it."""
         there = self._in_segment(source)
         if there >= 0 and strides == dense_strides(source.shape, source.itemsize):
-            for first in range(0, source.nbytes, DIRECT_BYTES):
+            first = 0
+            while first < source.nbytes:
                 self._take()
-                nbytes = min(DIRECT_BYTES, source.nbytes - first)
+                nbytes = min(source.nbytes - first, DIRECT_BYTES, max(SLOT_DATA, first))
                 yield {OFFSET: offset + first, NBYTES: nbytes, SOURCE: there + first}
+                first += nbytes
             return
         for key, start in pieces(source.shape, strides, source.itemsize, SLOT_DATA):
             number = self._take()
