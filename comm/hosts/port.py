@@ -239,10 +239,10 @@ class Port:
         kind, size = ADD if add else PUT, source.itemsize
         with self._threads:
             self._note_open(self.places.host_of(place[0]))
-            if source.flags.c_contiguous and strides == dense_strides(source.shape, size):
-                if source.nbytes <= _COPIED or self._in_segment(source) < 0:
-                    self._copy_dense((kind, place[0], place[1], size, code), source, what)
-                    return
+            is_dense = source.flags.c_contiguous and strides == dense_strides(source.shape, size)
+            if is_dense and (source.nbytes <= _COPIED or self._in_segment(source) < 0):
+                self._copy_dense((kind, place[0], place[1], size, code), source, what)
+                return
             fixed = {KIND: kind, TARGET: place[0], ITEMSIZE: size, CODE: code}
             direct: list[int] = []
             for words in self._pieces_of_put(place[1], strides, source):
