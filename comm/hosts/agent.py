@@ -57,7 +57,6 @@ from emu.comm.hosts.words import (
     CONTROL,
     COUNT,
     DONE,
-    GENERATION,
     GROUP,
     KIND,
     LANE_BIT,
@@ -69,16 +68,17 @@ from emu.comm.hosts.words import (
     NUMBER,
     OFFSET,
     PORT_BYTES,
+    PORT_DATA,
+    PORT_RECORDS,
     POSTED,
     PUSH,
+    RECORD_BYTES,
     REPLY,
     RESULT,
     ROWS,
-    SLOT_BYTES,
+    SLOT_DATA,
     SLOTS,
     TABLE,
-    TAG,
-    WORDS,
     empty_words,
 )
 from emu.comm.layout import PAGE
@@ -149,8 +149,6 @@ class Agent:
         heap = HostHeap(segment, self._me, doorbell, places, poison=poison)
         self._tables = Tables(heap, places, self._tell, self._answer)
         self._orders: deque[Request] = deque()
-        self._members: dict[int, int] = {}  # of each group, here
-        self._arrived: dict[tuple[int, int], list[Words]] = {}  # by group and generation
         self._mark = -1
         self._peers_at = 0.0
         self._turned_at = time.monotonic()
@@ -224,6 +222,8 @@ class Agent:
         try:
             while not (self._is_ending and not self._wire.is_sending and not self._orders):
                 self._turn()
+            if not self._peers.lost:
+                self._wire.close()
         except BaseException as error:  # noqa: BLE001 - whatever it is, the PEs must not wait for ever
             text = "".join(traceback.format_exception(error))
             self._tell_launcher(Event("broken", self._places.here, text=text))
@@ -269,10 +269,15 @@ class Agent:
         self._sleeper.announce()
         if (self._posted == self._wire.taken).all() and not self._orders:
             wire = self._wire
-            is_brief = wire.is_sending or wire.is_receiving or self._owner.is_waiting
+            is_brief = wire.is_sending or wire.is_receiving or self._is_waiting
             self._sleeper.sleep(briefly=is_brief)
         else:
             self._sleeper.rise()
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether arrivals wait for their generation."""
+        return self._owner.is_waiting or self._wire.keeps_arrivals
 
     def _tell_launcher(self, event: Event) -> None:
         self.events.append(event)
@@ -310,18 +315,17 @@ class Agent:
             "sent": self._wire.sent.tolist(),
             "handled": self._wire.handled.tolist(),
             "posted": list(zip(local, posted.sum(axis=0).tolist(), strict=True)),
-            "pending": sorted(late | self._owner.pending),
+            "pending": sorted(late | self._owner.pending(self._wire.early_groups)),
         }
 
     # --- requests of PEs here --------------------------------------------------------------
 
     def _slot(self, index: int, number: int) -> tuple[Words, Bytes]:
         """Return the record and the data of a slot."""
-        start = PAGE + number % SLOTS * SLOT_BYTES
-        port = self._ports[index]
-        return port[start : start + 8 * WORDS].view(np.int64), port[
-            start + PAGE : start + SLOT_BYTES
-        ]
+        place, port = number % SLOTS, self._ports[index]
+        record, data = PORT_RECORDS + place * RECORD_BYTES, PORT_DATA + place * SLOT_DATA
+        words: Words = port[record : record + RECORD_BYTES].view(np.int64)
+        return words, port[data : data + SLOT_DATA]
 
     def _port_of(self, pe: int, number: int) -> tuple[int, int]:
         """Return the index of the port that a request of a PE here came through, and its number there."""
@@ -332,28 +336,22 @@ class Agent:
         """Take the next request of a port, of those that compiled code leaves to Python."""
         lane, place = divmod(index, len(self._places.local))
         number, pe = int(self._wire.taken[index]), self._places.local[place]
-        self._wire.taken[index] += 1
         words, data = self._slot(index, number)
+        if words[KIND] == MEET:  # which compiled code does when it knows this
+            group = int(words[GROUP])
+            members = self._segment.members(group)
+            self._wire.members_here[group] = sum(pe in self._places.local for pe in members)
+            return
+        self._wire.taken[index] += 1
         number |= lane << LANE_BIT
         words[ASKER], words[NUMBER] = pe, number
         kind = int(words[KIND])
-        if kind == MEET:
-            self._meet(words, data)
-            self._finish(pe, number, 0)
-        elif kind == PUSH:
+        if kind == PUSH:
             self._push(words, data)
             self._finish(pe, number, 0)
         else:
             assert kind == TABLE
             self._ask(pe, number, data[: int(words[NBYTES])])
-
-    def _meet(self, words: Words, data: Bytes) -> None:
-        """Copy what a PE has staged to other hosts, and have it counted there."""
-        flat = data.view(np.int64)
-        count = int(flat[0])
-        hosts = flat[1 : 1 + count].tolist()
-        self._mirror(words, hosts, flat[1 + count :])
-        self._arrive(words, hosts)
 
     def _mirror(self, words: Words, hosts: list[int], flat: Words) -> None:
         """Copy the rows of a request, which are in ``flat``, to the same place on some hosts."""
@@ -376,23 +374,6 @@ class Agent:
         news[KIND] = NEWS
         for host in hosts:
             self._wire.send(host, news, payload)
-
-    def _arrive(self, words: Words, hosts: list[int]) -> None:
-        """Have the members of a group here counted on other hosts, all together when the last of them comes."""
-        group, generation = int(words[GROUP]), int(words[GENERATION])
-        if group not in self._members:
-            members = self._segment.members(group)
-            self._members[group] = sum(pe in self._places.local for pe in members)
-        arrived = self._arrived.setdefault((group, generation), [])
-        arrived.append(words.copy())
-        if len(arrived) < self._members[group]:
-            return
-        del self._arrived[group, generation]
-        for tag in {int(each[TAG]) for each in arrived}:
-            alike = [each for each in arrived if each[TAG] == tag]
-            alike[0][COUNT] = len(alike)
-            for host in hosts:
-                self._wire.send(host, alike[0])
 
     def _ask(self, pe: int, number: int, data: Bytes) -> None:
         """Have the tables read or changed, at home."""

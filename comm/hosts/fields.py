@@ -4,14 +4,12 @@
 ISEND = 0
 IRECV = 1
 TEST = 2
-IMPROBE = 3
-IMRECV = 4
-GET_COUNT = 5
+TESTANY = 3
+GET_COUNT = 4
 COMMUNICATOR = 6
 BYTE = 7
-ANY_SOURCE = 8
+REQUEST_BYTES = 8  # of the handle of a request
 STATUS = 9  # address of memory for a status
-SOURCE = 10  # where the sender's rank stands in it
 SCRATCH = 11  # address of two words for what MPI returns
 ERROR = 12  # what MPI returned last that was no success
 # the host
@@ -31,6 +29,10 @@ GROUPS = 28
 GROUP_BYTES = 29
 ADD_DENSE = 30  # native address of the kernel
 HEADER = 31  # what that takes for an ndarray
+MEMBERS_HERE = 32  # by group: its members on this host, or 0: not known yet
+MEETINGS = 33  # by group, even and odd generations: who has come (`meeting`)
+EARLY = 34  # arrivals that are kept
+N_EARLY = 35
 # sending
 OPEN = 36  # by host: the memory of the batch that is being filled, or 0
 USED = 37  # by host: how much of it is
@@ -44,18 +46,28 @@ SENT_TAIL = 45  # messages that were sent
 REPLY_RECORD = 46
 PAYLOAD_AT = 47  # when the last large payload began to go
 # receiving
-STEP = 52  # one of the steps below
+IS_HERE = 52  # whether the records of a batch are being handled
 HEARD = 53  # by host: messages
 HANDLED = 54  # by PE: records because of it that were done
 RECEIVED = 55  # memory of the batch
 COUNT = 56  # bytes of it
 DONE = 57  # bytes of it that were handled
 HOST = 58  # who sent it
-REQUEST = 59
+REQUESTS = 59  # handles: for each other host, the next batch of it
 ROOM = 60  # addresses of the rooms
 ARRIVALS = 61  # a row for each payload: request, place, bytes
 FIRST_ARRIVAL = 62
 N_ARRIVALS = 63
+N_SENDERS = 64  # other hosts
+SENDERS = 65  # which they are, in the order of the requests
+BATCHES = 66  # memory for the next batch of each
+N_ASKED = 67  # how many of them have been asked for their first batch
+FIRST_SENDER = 76  # where the next look begins
+SENDER = 77  # whose records are being handled
+APPENDED = 78  # batches that were appended to the one that is being handled
+CHOSEN = 79  # where in it the first record stands whose payload has not been asked for
+ROOMS_TAKEN = 80  # payloads that were received in rooms so far
+ROOMS_DONE = 81  # of them, those whose records were taken
 # what is told to Python
 INDEX = 68  # the port whose next request it has to take
 RECORD = 69  # address of the record that it has to handle,
@@ -66,4 +78,4 @@ LOOKS = 73  # looks since then that found nothing
 SPIN_NS = 74  # for how long looks go on then
 
 
-WORDS = 80
+WORDS = 88

@@ -101,11 +101,10 @@ class Owner:
         """Whether arrivals wait for their generation."""
         return bool(self._early)
 
-    @property
-    def pending(self) -> set[int]:
-        """The members of groups at whose barriers arrivals wait for their generation."""
-        groups = {int(words[GROUP]) for words in self._early}
-        return {pe for group in groups for pe in self._segment.members(group)}
+    def pending(self, groups: set[int]) -> set[int]:
+        """Return the members of groups at whose barriers arrivals wait for their generation; ``groups``: those that the wire knows."""
+        waiting = groups | {int(words[GROUP]) for words in self._early}
+        return {pe for group in waiting for pe in self._segment.members(group)}
 
     def look_again(self) -> None:
         """Count arrivals whose generation has come."""

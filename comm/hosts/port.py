@@ -44,18 +44,21 @@ from emu.comm.hosts.words import (
     LISTS,
     MEET,
     MEMBERS,
+    MOST_SLOTS,
     NBYTES,
     OFFSET,
     OPERATION,
     PORT_BYTES,
+    PORT_DATA,
+    PORT_RECORDS,
     POSTED,
     PUT,
     RANK,
+    RECORD_BYTES,
     RESULT,
     ROWS,
     SHAPE,
     SIZE,
-    SLOT_BYTES,
     SLOT_DATA,
     SLOTS,
     SOURCE,
@@ -64,12 +67,16 @@ from emu.comm.hosts.words import (
     TAG,
     TARGET,
     VALUE,
-    WORDS,
+    empty_words,
 )
 from emu.comm.layout import LINE, PAGE
 from emu.comm.memory.segment import Segment
 from emu.comm.ops import Cmp
 from emu.comm.sync.entry_points import wait_word
+
+_FREE, _FREED = "a free slot of its port", 4
+_COPIED = 64 << 10
+"""Tiles of the heap up to this size are copied as private ones are: a copy takes less time than an answer."""
 
 Sleep: TypeAlias = Callable[[Callable[[], Any], Callable[[], dict[str, Any]]], int]
 Key: TypeAlias = tuple[Any, ...]
@@ -107,9 +114,18 @@ class Port:
         start = (lane * len(places.local) + pe - places.local.start) * PORT_BYTES
         self._address = int(area.ctypes.data) + start
         self._words: Words = area[start : start + PAGE].view(np.int64)
-        slots = [start + PAGE + number * SLOT_BYTES for number in range(SLOTS)]
-        self._records = [area[s : s + 8 * WORDS].view(np.int64) for s in slots]
-        self._data = [area[s + PAGE : s + SLOT_BYTES] for s in slots]
+        self._records = [
+            area[at : at + RECORD_BYTES].view(np.int64)
+            for at in range(start + PORT_RECORDS, start + PORT_DATA, RECORD_BYTES)
+        ]
+        self._data = [
+            area[at : at + SLOT_DATA]
+            for at in range(start + PORT_DATA, start + PORT_BYTES, SLOT_DATA)
+        ]
+        self._form = empty_words()  # of a dense tile that is copied
+        self._form[SOURCE] = -1
+        self._meeting = empty_words()
+        self._meeting[KIND] = MEET
         self._posted = int(self._words[POSTED])
         self._threads = threading.RLock()
         self._open: dict[int, str] = {}  # requests that nobody waits for yet, and what they are
@@ -130,9 +146,15 @@ class Port:
         """Return the number of the next request, once its slot is free; its words are cleared."""
         number = self._posted
         if number >= SLOTS:
-            self._await(number - SLOTS, "a free slot of its port")
+            self._await_free(number - SLOTS)
         self._records[number % SLOTS][:] = 0
         return number
+
+    def _await_free(self, number: int) -> None:
+        """Wait until the request in the slot that is next was answered, and if it was not, some behind it: one wake for all."""
+        if self._words[DONE + 8 * (number % SLOTS)] <= number:
+            self._await(number + _FREED - 1, _FREE)
+        self._await(number, _FREE)
 
     def _post(self, words: dict[int, int], what: str = "") -> int:
         """Post the request whose slot was taken; with ``what`` it is one that :meth:`quiet` waits for."""
@@ -162,8 +184,7 @@ class Port:
         """Wait until a request was answered; return its result."""
         slot = number % SLOTS
         address = self._address + 8 * (DONE + 8 * slot)
-        found, _ = wait_word(self._me, address, 8, int(Cmp.GT), number, 0)
-        if not found:
+        if not steps.await_request(self._me, self._address, number):
             self.sleep(
                 lambda: wait_word(self._me, address, 8, int(Cmp.GT), number, 1),
                 lambda: {"call": what, "text": "the answer of another host"},
@@ -215,15 +236,15 @@ class Port:
             waits: Whether the source may be changed when it returns; that it is complete there only ``quiet`` says.
         """
         what = f"put to PE {place[0]} on another host"
-        fixed = {
-            KIND: ADD if add else PUT,
-            TARGET: place[0],
-            ITEMSIZE: source.itemsize,
-            CODE: code,
-        }
-        direct: list[int] = []
+        kind, size = ADD if add else PUT, source.itemsize
         with self._threads:
             self._note_open(self.places.host_of(place[0]))
+            is_dense = source.flags.c_contiguous and strides == dense_strides(source.shape, size)
+            if is_dense and (source.nbytes <= _COPIED or self._in_segment(source) < 0):
+                self._copy_dense((kind, place[0], place[1], size, code), source, what)
+                return
+            fixed = {KIND: kind, TARGET: place[0], ITEMSIZE: size, CODE: code}
+            direct: list[int] = []
             for words in self._pieces_of_put(place[1], strides, source):
                 number = self._post(fixed | words, what)
                 if words[SOURCE] >= 0:
@@ -231,16 +252,48 @@ class Port:
             for number in direct if waits else ():
                 self._await(number, what)
 
+    def _copy_dense(self, words: tuple[int, int, int, int, int], source: Array, what: str) -> None:
+        """Post a dense tile, in pieces of which each is as large as all before it, so that the first is soon on its way.
+
+        ``words`` are KIND, TARGET, OFFSET, ITEMSIZE and CODE.
+        """
+        form, total, first = self._form, source.nbytes, 0
+        form[KIND], form[TARGET], form[OFFSET], form[ITEMSIZE], form[CODE] = words
+        while first < total:
+            most = min(MOST_SLOTS, SLOTS - self._posted % SLOTS) * SLOT_DATA
+            nbytes = min(total - first, most, max(SLOT_DATA, first))
+            self._open[self._post_copy(form, source, first, nbytes)] = what
+            first += nbytes
+
+    def _post_copy(self, form: Words, source: Array, first: int, nbytes: int) -> int:
+        """Post a request with a copy of a part of a dense array; return its number."""
+        while True:
+            number = self._posted
+            span = steps.post_tile(
+                *(self._me, self._address, number, self._agent),
+                *(id(form), id(source), first, nbytes),
+            )
+            if span:
+                break
+            for old in range(-(-nbytes // SLOT_DATA)):
+                self._await_free(number + old - SLOTS)
+        self._posted = number + span
+        if self._of_agent[ASLEEP]:
+            self._wake_agent()
+        return number
+
     def _pieces_of_put(
         self, offset: int, strides: tuple[int, ...], source: Array
     ) -> Iterator[dict[int, int]]:
         """Yield the words of each piece, with its payload in place, after taking a slot for it."""
         there = self._in_segment(source)
         if there >= 0 and strides == dense_strides(source.shape, source.itemsize):
-            for first in range(0, source.nbytes, DIRECT_BYTES):
+            first = 0
+            while first < source.nbytes:
                 self._take()
-                nbytes = min(DIRECT_BYTES, source.nbytes - first)
+                nbytes = min(source.nbytes - first, DIRECT_BYTES, max(SLOT_DATA, first))
                 yield {OFFSET: offset + first, NBYTES: nbytes, SOURCE: there + first}
+                first += nbytes
             return
         for key, start in pieces(source.shape, strides, source.itemsize, SLOT_DATA):
             number = self._take()
@@ -371,14 +424,14 @@ class Port:
             rows: Memory of this segment that is copied to the same place there before: (offset in the file, bytes,
                 host or -1 for all).
         """
+        flat = np.array([len(hosts), *hosts, *(word for row in rows for word in row)], np.int64)
+        if flat.nbytes > SLOT_DATA:  # 1024 PEs with a row each take a tenth
+            raise CommError(f"a barrier must copy fewer than 8192 pieces, but got {len(rows)}")
+        form = self._meeting
         with self._threads:
-            number = self._take()
-            flat = [len(hosts), *hosts, *(word for row in rows for word in row)]
-            if 8 * len(flat) > SLOT_DATA:  # 1024 PEs with a row each take a tenth
-                raise CommError(f"a barrier must copy fewer than 8192 pieces, but got {len(rows)}")
-            self._data[number % SLOTS].view(np.int64)[: len(flat)] = flat
-            words = {KIND: MEET, GROUP: group, MEMBERS: n_pes, TAG: tag, ROWS: len(rows)}
-            self._post(words | {GENERATION: generation})
+            form[GROUP], form[MEMBERS], form[TAG], form[ROWS] = group, n_pes, tag, len(rows)
+            form[GENERATION] = generation
+            self._post_copy(form, flat, 0, flat.nbytes)
 
     def agree(self, request: dict[str, Any], *, waits: bool = True) -> Any:
         """Have the tables of all hosts read or changed (:mod:`emu.comm.hosts.tables`); return the answer.

@@ -26,6 +26,7 @@ from emu.comm.hosts.state import (
     row,
 )
 from emu.comm.hosts.words import (
+    ANSWER_BYTES,
     ASKER,
     BULK,
     CONTROL,
@@ -34,12 +35,14 @@ from emu.comm.hosts.words import (
     KIND,
     MODE,
     NBYTES,
+    NEWS,
     NOTHING,
     NUMBER,
+    RANK,
     RECORD_BYTES,
     REPLY,
     RESULT,
-    WORDS,
+    SHORT_BYTES,
 )
 from emu.comm.sync.clock import clock_ns
 from emu.kernels.core.address import array_data, as_pointer, move_bytes
@@ -117,6 +120,15 @@ def _open(state: int, host: int, room: int) -> Any:
 
 
 @jit()
+def bytes_of(record: int) -> Any:
+    """Return how much of a record goes from host to host."""
+    kind = peek(record + 8 * KIND)
+    if kind == REPLY:
+        return ANSWER_BYTES
+    return RECORD_BYTES if kind == NEWS or peek(record + 8 * RANK) else SHORT_BYTES
+
+
+@jit()
 def collect(state: int, host: int, words: int, payload: int, nbytes: int) -> None:
     """Send a record soon; :func:`has_room` has said that it can be.
 
@@ -129,16 +141,16 @@ def collect(state: int, host: int, words: int, payload: int, nbytes: int) -> Non
         nbytes: Size of the payload; -1: there is none, and NBYTES of the record stays as it is.
     """
     mode = NOTHING if nbytes <= 0 else INLINE if nbytes <= INLINE_BYTES else BULK
-    record = _open(state, host, RECORD_BYTES + ((nbytes + 7) & -8 if mode == INLINE else 0))
-    target = carray(as_pointer(record), (WORDS,), np.int64)
-    target[:] = carray(as_pointer(words), (WORDS,), np.int64)
+    length = bytes_of(words)
+    record = _open(state, host, length + ((nbytes + 7) & -8 if mode == INLINE else 0))
+    move_bytes(record, words, length)
     if nbytes >= 0:
-        target[NBYTES] = nbytes
-    target[MODE] = mode
-    if target[KIND] != CONTROL:
-        add_row(state, fields.SENT, target[ASKER], 1)
+        poke(record + 8 * NBYTES, nbytes)
+    poke(record + 8 * MODE, mode)
+    if peek(record + 8 * KIND) != CONTROL:
+        add_row(state, fields.SENT, peek(record + 8 * ASKER), 1)
     if mode == INLINE:
-        move_bytes(record + RECORD_BYTES, payload, nbytes)
+        move_bytes(record + length, payload, nbytes)
     elif mode == BULK:
         # First the record: the other host asks for the payload then, and MPI need not keep it for later (a copy).
         flush_host(state, host)
@@ -150,10 +162,10 @@ def collect(state: int, host: int, words: int, payload: int, nbytes: int) -> Non
 def reply(state: int, host: int, record: int, result: int, payload: int, nbytes: int) -> None:
     """Answer a record of another host; the last two are those of :func:`collect`."""
     words = at(state, fields.REPLY_RECORD)
-    answer = carray(as_pointer(words), (WORDS,), np.int64)
-    asked = carray(as_pointer(record), (WORDS,), np.int64)
+    answer = carray(as_pointer(words), (ANSWER_BYTES // 8,), np.int64)
     answer[:] = 0
-    answer[KIND], answer[ASKER], answer[NUMBER] = REPLY, asked[ASKER], asked[NUMBER]
+    answer[KIND], answer[ASKER] = REPLY, peek(record + 8 * ASKER)
+    answer[NUMBER] = peek(record + 8 * NUMBER)
     answer[RESULT] = result
     collect(state, host, words, payload, nbytes)
 

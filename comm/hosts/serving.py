@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from emu.comm.hosts import fields
+from emu.comm.hosts.meeting import arrive, look_again, meet
 from emu.comm.hosts.receiving import (
     heap_of,
     next_record,
@@ -34,30 +35,28 @@ from emu.comm.hosts.state import (
     WORKED,
     add_row,
     at,
+    data_at,
     poke,
     put_at,
     put_row,
     row,
+    slot_at,
 )
-from emu.comm.hosts.steps import arrive_for, notify, publish
+from emu.comm.hosts.steps import notify, publish
 from emu.comm.hosts.words import (
     ADD,
     ASKER,
     ATOMIC,
     BULK,
     CODE,
-    COUNT,
     DONE,
     ELEMENTS,
     EXPECTED,
-    GENERATION,
     GET,
-    GROUP,
     ITEMSIZE,
     KIND,
     LANE_BIT,
     MEET,
-    MEMBERS,
     MIRROR,
     MODE,
     NBYTES,
@@ -71,18 +70,16 @@ from emu.comm.hosts.words import (
     REPLY,
     RESULT,
     SIZE,
-    SLOT_BYTES,
     SLOTS,
     SOURCE,
-    TAG,
+    SPAN,
     TARGET,
     VALUE,
 )
-from emu.comm.layout import PAGE
 from emu.comm.sync.clock import clock_ns
 from emu.comm.sync.futex import sched_yield
 from emu.comm.sync.signals import atomic, put_bytes
-from emu.kernels.atomics import load_i32, load_i64
+from emu.kernels.atomics import load_i64, store_i64
 from emu.kernels.core.address import move_bytes
 from emu.kernels.core.c_calls import call_at
 from emu.kernels.core.jit import entry_when_called, jit
@@ -93,15 +90,28 @@ _RECORDS_AT_ONCE = 64
 """Records that are handled before requests are looked at again."""
 _LOOKS = 4
 """Least number of looks that find nothing before there is nothing to do: MPI may need one to read what it tells in the next."""
+_EARLY_NS = 1_000_000
+"""For so long after work the agent does not rest while arrivals wait for their generation, which nobody tells."""
 _SENDING_NS = 300_000
 """For so long after a large payload began to go the agent does not rest: MPI sends it in its calls only."""
 
 
 @jit()
-def _take(state: int, index: int, slot: int) -> Any:
+def finish(state: int, index: int, number: int, slot: int, result: int) -> None:
+    """Answer a request of a PE here."""
+    poke(slot + 8 * RESULT, result)
+    port = at(state, fields.PORTS) + index * PORT_BYTES
+    pe = at(state, fields.FIRST_LOCAL) + index % at(state, fields.N_LOCAL)
+    for more in range(number + 1, number + word_of(slot, SPAN)):
+        store_i64(port + 8 * (DONE + 8 * (more % SLOTS)), more + 1)
+    publish(at(state, fields.ME), port + 8 * (DONE + 8 * (number % SLOTS)), number + 1, pe)
+
+
+@jit()
+def _take(state: int, index: int, slot: int, data: int) -> Any:
     """Send the request in a slot of a port; return ``WORKED``, or ``REQUEST`` or ``ROOM``, and then nothing was done."""
     kind = word_of(slot, KIND)
-    if kind not in (PUT, ADD, GET, ATOMIC, ELEMENTS):
+    if kind not in (PUT, ADD, GET, ATOMIC, MEET, ELEMENTS):
         put_at(state, fields.INDEX, index)
         return REQUEST
     if not has_room(state):
@@ -110,12 +120,20 @@ def _take(state: int, index: int, slot: int) -> Any:
     lane, place = index // local, index % local
     poke(slot + 8 * ASKER, at(state, fields.FIRST_LOCAL) + place)
     poke(slot + 8 * NUMBER, number | lane << LANE_BIT)
-    put_row(state, fields.TAKEN, index, number + 1)
+    if kind == MEET:
+        found = meet(state, slot, data)
+        if found == WORKED:
+            put_row(state, fields.TAKEN, index, number + 1)
+            finish(state, index, number, slot, 0)
+        else:
+            put_at(state, fields.INDEX, index)
+        return found
+    put_row(state, fields.TAKEN, index, number + max(1, word_of(slot, SPAN)))
     host = row(state, fields.HOST_OF, word_of(slot, TARGET))
     payload, nbytes = 0, -1
     if kind in (PUT, ADD, ELEMENTS) and word_of(slot, NBYTES):
         nbytes, source = word_of(slot, NBYTES), word_of(slot, SOURCE)
-        payload = slot + PAGE if source < 0 else at(state, fields.SEGMENT) + source
+        payload = data if source < 0 else at(state, fields.SEGMENT) + source
     collect(state, host, slot, payload, nbytes)
     return WORKED
 
@@ -126,41 +144,22 @@ def _take_requests(state: int) -> Any:
     found = NOTHING_TO_DO
     for index in range(at(state, fields.N_PORTS)):
         port = at(state, fields.PORTS) + index * PORT_BYTES
-        first = row(state, fields.TAKEN, index)
-        posted = min(load_i64(port + 8 * POSTED), first + _TAKEN_AT_ONCE)
-        for number in range(first, posted):
-            found = _take(state, index, port + PAGE + number % SLOTS * SLOT_BYTES)
+        number = row(state, fields.TAKEN, index)
+        posted = min(load_i64(port + 8 * POSTED), number + _TAKEN_AT_ONCE)
+        while number < posted:
+            found = _take(state, index, slot_at(port, number), data_at(port, number))
             if found != WORKED:
                 return found
+            number = row(state, fields.TAKEN, index)
     return found
 
 
 @jit()
-def finish(state: int, index: int, number: int, slot: int, result: int) -> None:
-    """Answer a request of a PE here."""
-    poke(slot + 8 * RESULT, result)
-    port = at(state, fields.PORTS) + index * PORT_BYTES
-    pe = at(state, fields.FIRST_LOCAL) + index % at(state, fields.N_LOCAL)
-    publish(at(state, fields.ME), port + 8 * (DONE + 8 * (number % SLOTS)), number + 1, pe)
-
-
-@jit()
 def _take_reply(state: int, record: int, payload: int, nbytes: int) -> None:
-    index, number, slot = slot_of(state, record)
+    index, number, slot, _ = slot_of(state, record)
     if nbytes and word_of(record, MODE) != BULK:
         move_bytes(place_of(state, record), payload, nbytes)
     finish(state, index, number, slot, word_of(record, RESULT))
-
-
-@jit()
-def _meet(state: int, me: int, record: int) -> Any:
-    """Count PEs as arrived at a barrier; return whether it has come to their generation."""
-    group = at(state, fields.GROUPS) + word_of(record, GROUP) * at(state, fields.GROUP_BYTES)
-    if load_i32(group + 4) != word_of(record, GENERATION):
-        return False
-    members, tag = word_of(record, MEMBERS), word_of(record, TAG)
-    arrive_for(me, group, members, tag, word_of(record, COUNT))
-    return True
 
 
 @jit()
@@ -176,9 +175,9 @@ def _handle(state: int, record: int, payload: int, nbytes: int) -> Any:
         return True
     if kind not in (MEET, PUT, ADD, GET, ATOMIC):
         return False
-    me = row(state, fields.BLOCKS, word_of(record, ASKER))
     if kind == MEET:
-        return _meet(state, me, record)
+        return arrive(state, record)
+    me = row(state, fields.BLOCKS, word_of(record, ASKER))
     pe, offset = word_of(record, TARGET), word_of(record, OFFSET)
     if kind == ATOMIC:
         size, operation = word_of(record, SIZE), word_of(record, OPERATION)
@@ -235,6 +234,8 @@ def _is_idle(state: int, now: int) -> Any:
     put_at(state, fields.LOOKS, looks)
     if looks < _LOOKS or now - at(state, fields.WORKED_AT) < at(state, fields.SPIN_NS):
         return False
+    if at(state, fields.N_EARLY) and now - at(state, fields.WORKED_AT) < _EARLY_NS:
+        return False
     is_sending = at(state, fields.SENT_HEAD) < at(state, fields.SENT_TAIL)
     return not is_sending or now - at(state, fields.PAYLOAD_AT) > _SENDING_NS
 
@@ -245,9 +246,12 @@ def rounds(state: int, limit_ns: int) -> Any:
     begun = clock_ns()
     while True:
         found = _take_requests(state)
+        if found == WORKED:
+            flush_all(state)  # who waits for it has waited longer than for what is received now
         if found <= WORKED:
-            came = _receive(state)
-            found = max(found, came)
+            found = max(found, _receive(state))
+        if found <= WORKED and at(state, fields.N_EARLY):
+            found = max(found, look_again(state))
         if found == ROOM or found <= WORKED:
             flush_all(state)
             forget_sent(state)

@@ -10,30 +10,30 @@ from typing import Any
 
 import numpy as np
 
-from emu.comm.hosts.words import INLINE_BYTES, RECORD_BYTES
+from emu.comm.hosts.words import PORT_DATA, PORT_RECORDS, RECORD_BYTES, SLOT_DATA, SLOTS
 from emu.kernels.core.address import as_pointer
 from emu.kernels.core.jit import carray, jit
 
-BATCH_BYTES = 64 << 10
+BATCH_BYTES = 128 << 10
 """Largest batch."""
 BATCH, PAYLOAD = 1, 2
 """MPI's tags."""
+EARLY = 64
+"""Arrivals at barriers that are kept until the barrier has come to their generation."""
 ROOMS = 4
 """Large payloads that wait for being handled at one time."""
 ARRIVING = 32
 """Large payloads that are received at one time."""
+APPENDED = 16
+"""Batches of one host that are looked at ahead before those of others are."""
+RECEIVED_BYTES = 2 * BATCH_BYTES
+"""Memory for a batch, with room for some that are appended."""
 SLACK = 8
 """Batches and messages for which there must be room before anything is begun: what one record can need."""
-
-
-NO_BATCH, COMING, HERE = range(3)
-"""Steps of receiving: no batch; one is coming; its records are being handled."""
 
 NOTHING_TO_DO, WORKED, REQUEST, RECORD, ROOM, IDLE, LATE, FAILED = range(8)
 """What :func:`emu.comm.hosts.serving.serve` and its parts return: the first two among each other; then a request, or a
 record, that Python has to do; memory is needed; nothing to do for a while; it is time to look after other things; MPI failed."""
-
-ROOM_OF_RECORD = RECORD_BYTES + INLINE_BYTES
 
 
 @jit()
@@ -46,6 +46,18 @@ def peek(address: int) -> Any:
 def poke(address: int, value: int) -> None:
     """Store a word that only this thread reads, or somebody who is told behind it."""
     carray(as_pointer(address), (1,), np.int64)[0] = value
+
+
+@jit()
+def slot_at(port: int, number: int) -> Any:
+    """Return the address of the record of a request in a port."""
+    return port + PORT_RECORDS + number % SLOTS * RECORD_BYTES
+
+
+@jit()
+def data_at(port: int, number: int) -> Any:
+    """Return the address of the data of a request in a port."""
+    return port + PORT_DATA + number % SLOTS * SLOT_DATA
 
 
 @jit()

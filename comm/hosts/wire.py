@@ -19,25 +19,29 @@ import numpy as np
 
 from emu.comm.arrays import Bytes, Words
 from emu.comm.hosts import fields, sending, serving
-from emu.comm.hosts.mpi_calls import (
-    FUNCTIONS,
-    STATUS_BYTES,
-    find_functions,
-    handle_of,
-    source_offset,
-)
+from emu.comm.hosts.meeting import MEETING_WORDS
+from emu.comm.hosts.mpi_calls import FUNCTIONS, STATUS_BYTES, find_functions, handle_of
 from emu.comm.hosts.places import Places
 from emu.comm.hosts.state import (
     ARRIVING,
     BATCH_BYTES,
-    COMING,
+    EARLY,
     FAILED,
-    NO_BATCH,
+    RECEIVED_BYTES,
     ROOM,
     ROOMS,
     SLACK,
 )
-from emu.comm.hosts.words import DIRECT_BYTES, INLINE_BYTES, SLOT_DATA, WORDS
+from emu.comm.hosts.words import (
+    DIRECT_BYTES,
+    GROUP,
+    INLINE_BYTES,
+    RECORD_BYTES,
+    SHORT_BYTES,
+    SLOT_DATA,
+    WORDS,
+)
+from emu.comm.layout import GROUPS
 from emu.comm.memory.segment import Segment
 from emu.comm.sync import signals
 from emu.kernels.core.jit import entry_when_called, native_address
@@ -78,6 +82,7 @@ class Wire:
         taken: Number of requests of each port that were taken.
         sent: Records that were sent because of each PE, collected ones among them, but those of agents for themselves.
         handled: Those that came because of each PE, and were done.
+        members_here: Members of each group on this host; 0: not known yet.
     """
 
     def __init__(
@@ -106,10 +111,13 @@ class Wire:
         self._know_mpi(mpi, communicator)
         self._know_host(segment, places, ports, blocks, me)
         self._array(fields.REPLY_RECORD, WORDS)
+        self.members_here = self._array(fields.MEMBERS_HERE, GROUPS)
+        self._array(fields.MEETINGS, 2 * MEETING_WORDS * GROUPS)
+        self._early = self._array(fields.EARLY, EARLY * SHORT_BYTES // 8)
         self._array(fields.ARRIVALS, 3 * ARRIVING)
         rooms = self._array(fields.ROOM, ROOMS)
         rooms[:] = [self._memory(max(DIRECT_BYTES, SLOT_DATA)) for _ in range(ROOMS)]
-        self._state[fields.RECEIVED] = self._memory(BATCH_BYTES)
+        self._prepare_receiving(places)
         self._state[fields.SPIN_NS] = _SPIN_NS
         self._sending: Words = np.zeros(0, np.int64)
         self._free: Words = np.zeros(0, np.int64)
@@ -133,10 +141,21 @@ class Wire:
         state[fields.ISEND : fields.ISEND + len(FUNCTIONS)] = find_functions(mpi)
         state[fields.COMMUNICATOR] = handle_of(mpi, communicator)
         state[fields.BYTE] = handle_of(mpi, mpi.BYTE)
-        state[fields.ANY_SOURCE] = int(mpi.ANY_SOURCE)
-        state[fields.SOURCE] = source_offset(mpi)
+        state[fields.REQUEST_BYTES] = mpi._sizeof(mpi.Request)
         state[fields.STATUS] = self._memory(STATUS_BYTES)
         self._array(fields.SCRATCH, 2)
+
+    def _prepare_receiving(self, places: Places) -> None:
+        """Make memory for a batch of each other host, and for the one that is being handled."""
+        state = self._state
+        others = [host for host in range(places.n_hosts) if host != places.here]
+        state[fields.N_SENDERS] = len(others)
+        self._array(fields.SENDERS, len(others))[:] = others
+        self._array(fields.REQUESTS, len(others))  # a handle takes up to eight bytes
+        batches = self._array(fields.BATCHES, len(others))
+        nbytes = RECEIVED_BYTES + RECORD_BYTES  # views are whole records
+        batches[:] = [self._memory(nbytes) for _ in others]
+        state[fields.RECEIVED] = self._memory(nbytes)
 
     def _know_host(
         self, segment: Segment, places: Places, ports: Bytes, blocks: dict[int, int], me: int
@@ -220,9 +239,23 @@ class Wire:
         """Give up what is coming from a host if it is lost: the launcher was told, and ends the World."""
         state = self._state
         if self.is_receiving and is_lost(int(state[fields.HOST])):
-            state[fields.RECEIVED] = self._memory(BATCH_BYTES)  # MPI may write to the other
-            state[fields.FIRST_ARRIVAL] = state[fields.N_ARRIVALS] = 0
-            state[fields.STEP] = NO_BATCH
+            state[fields.FIRST_ARRIVAL] = state[fields.N_ARRIVALS]
+            state[fields.ROOMS_DONE] = state[fields.ROOMS_TAKEN]
+            state[fields.IS_HERE] = 0
+
+    def close(self) -> None:
+        """Take back what MPI was asked to receive; nothing is received afterwards."""
+        state = self._state
+        size, asked = int(state[fields.REQUEST_BYTES]), int(state[fields.N_ASKED])
+        for address in range(
+            int(state[fields.REQUESTS]), int(state[fields.REQUESTS]) + size * asked, size
+        ):
+            request = self._mpi.Request()
+            ctypes.memmove(int(self._mpi._addressof(request)), address, size)
+            if request != self._mpi.REQUEST_NULL:
+                request.Cancel()
+                request.Wait()
+        state[fields.N_SENDERS] = state[fields.N_ASKED] = 0
 
     # --- sending ---------------------------------------------------------------------------
 
@@ -248,8 +281,18 @@ class Wire:
     def is_receiving(self) -> bool:
         """Whether something is coming that has not come whole."""
         state = self._state
-        arriving = state[fields.FIRST_ARRIVAL] < state[fields.N_ARRIVALS]
-        return bool(state[fields.STEP] == COMING or arriving)
+        return bool(state[fields.FIRST_ARRIVAL] < state[fields.N_ARRIVALS])
+
+    @property
+    def keeps_arrivals(self) -> bool:
+        """Whether arrivals wait for their generation."""
+        return bool(self._state[fields.N_EARLY])
+
+    @property
+    def early_groups(self) -> set[int]:
+        """The groups of the arrivals that wait for their generation."""
+        count, words = int(self._state[fields.N_EARLY]), SHORT_BYTES // 8
+        return {int(self._early[words * index + GROUP]) for index in range(count)}
 
     @property
     def heard(self) -> list[int]:

@@ -65,6 +65,8 @@ def initialise() -> Any:
     os.environ.setdefault("MPIR_CVAR_NOLOCAL", "1")
     # libfabric over TCP stops reading from a host at 64 messages that nobody has asked for yet, and was seen not to go on.
     os.environ.setdefault("FI_TCP_MAX_SAVED", "1000000")
+    # Up to this size it copies a message and is done; of a larger one the receiver's side sends back that it was delivered.
+    os.environ.setdefault("FI_TCP_MAX_INJECT", "16384")
     try:
         import mpi4py
 

@@ -1,7 +1,7 @@
 """An MPI that sends to itself, written here: its handles are of any kind, and it notes what would end a real one.
 
 Compiled code calls its functions by their addresses, as it does MPI's. So what differs between implementations is tested
-without them: an integer or a pointer as handle, where in a status the rank stands, what follows an error.
+without them: an integer or a pointer as handle, where in a status the size of a message stands, what follows an error.
 """
 
 from __future__ import annotations
@@ -21,24 +21,21 @@ class Kind:
         null: The handle of nothing.
         first: The first handle of an object.
         status_words: Size of a status, in words of 4 bytes.
-        source: The word of it in which the sender's rank stands.
         length: The word of it in which the size of a message stands.
     """
 
-    def __init__(
-        self, handle: Any, null: int, first: int, status_words: int, source: int, length: int
-    ) -> None:
+    def __init__(self, handle: Any, null: int, first: int, status_words: int, length: int) -> None:
         self.handle, self.null, self.first = handle, null, first
-        self.status_words, self.source, self.length = status_words, source, length
+        self.status_words, self.length = status_words, length
 
 
 KINDS = {
-    # Integers, of which those of objects that a program makes are negative; the rank behind two words of the size.
-    "mpich": Kind(ctypes.c_int32, 0x2C000000, -(1 << 31) + 1, 5, 2, 0),
-    # Pointers, of more than 32 bits; the rank first.
-    "openmpi": Kind(ctypes.c_void_p, 0x7F12_3456_7000, 0x7F12_3456_8000, 6, 0, 3),
-    # The standard ABI: pointers of small value for what MPI names; the rank first.
-    "abi": Kind(ctypes.c_void_p, 0x180, 0x5555_0000_1000, 8, 0, 5),
+    # Integers, of which those of objects that a program makes are negative; the size of a message first.
+    "mpich": Kind(ctypes.c_int32, 0x2C000000, -(1 << 31) + 1, 5, 0),
+    # Pointers, of more than 32 bits.
+    "openmpi": Kind(ctypes.c_void_p, 0x7F12_3456_7000, 0x7F12_3456_8000, 6, 3),
+    # The standard ABI: pointers of small value for what MPI names.
+    "abi": Kind(ctypes.c_void_p, 0x180, 0x5555_0000_1000, 8, 5),
 }
 
 
@@ -65,28 +62,25 @@ class FakeMpi:
         failing: Name of the function that fails from now on.
     """
 
-    ANY_SOURCE = -1
+    UNDEFINED = -32766
+    Request = _Request
     Exception = RuntimeError
 
     def __init__(self, kind: str) -> None:
         self.kind = made = KINDS[kind]
         self.COMM_SELF = self.COMM_WORLD = _Handle(made, made.first)
         self.BYTE = _Handle(made, made.first + 64)
-        self.REQUEST_NULL, self.MESSAGE_NULL = _Request(made, made.null), _Handle(made, made.null)
+        self.REQUEST_NULL = _Request(made, made.null)
         self.crimes: list[str] = []
         self.failing = ""
         self._next = made.first + 128
         self._messages: deque[tuple[int, bytes]] = deque()  # tag, content
-        self._matched: dict[int, bytes] = {}  # by the handle of a message
+        self._length = 0  # of what came last
         self._requests: dict[int, Any] = {}  # what completes it, by its handle
-        fake = self
 
         class Status:
             def __init__(self) -> None:
                 self.memory = (I32 * made.status_words)()
-
-            def Set_source(self, rank: int) -> None:
-                self.memory[fake.kind.source] = rank
 
         self.Status = Status
         handle, pointer, number = made.handle, ctypes.c_void_p, ctypes.c_int
@@ -94,8 +88,7 @@ class FakeMpi:
             self._isend: (pointer, number, handle, number, number, handle, pointer),
             self._irecv: (pointer, number, handle, number, number, handle, pointer),
             self._test: (pointer, pointer, pointer),
-            self._improbe: (number, number, handle, pointer, pointer, pointer),
-            self._imrecv: (pointer, number, handle, pointer, pointer),
+            self._testany: (number, pointer, pointer, pointer, pointer),
             self._get_count: (pointer, handle, pointer),
         }
         self._kept = [ctypes.CFUNCTYPE(number, *kinds)(call) for call, kinds in takes.items()]
@@ -152,7 +145,8 @@ class FakeMpi:
         content = self._take(tag)
         if content is None:
             return False
-        assert len(content) == count
+        assert len(content) <= count
+        self._length = len(content)
         ctypes.memmove(memory, content, len(content))
         return True
 
@@ -178,43 +172,23 @@ class FakeMpi:
             self._handle(request).value = self.kind.null
         return 0
 
-    def _improbe(
-        self, source: int, tag: int, comm: int, flag: int, message: int, status: int
-    ) -> int:
-        self._check(self.BYTE.memory.value, comm)
-        if source != self.ANY_SOURCE:
-            self.crimes.append(f"source {source}")
-        if self._fails("Improbe"):
+    def _testany(self, count: int, requests: int, index: int, flag: int, status: int) -> int:
+        if self._fails("Testany"):
             return 15
-        content = self._take(tag)
-        I32.from_address(flag).value = content is not None
-        if content is None:
-            self._handle(message).value = self.kind.null
-            return 0
-        words = (I32 * self.kind.status_words).from_address(status)
-        words[self.kind.source], words[self.kind.length] = 0, len(content)
-        self._matched[self._make(message)] = content
-        return 0
-
-    def _imrecv(self, memory: int, count: int, kind: int, message: int, request: int) -> int:
-        self._check(kind)
-        if self._fails("Imrecv"):
-            return 15
-        content = self._matched.pop(int(self._handle(message).value or 0), None)
-        if content is None:
-            self.crimes.append("a message that nobody has found is received")
-            return 15
-        self._handle(message).value = self.kind.null
-        assert len(content) <= count
-        looks = iter([False])  # it has not come at the first look
-
-        def complete() -> bool:
-            if next(looks, True):
-                ctypes.memmove(memory, content, len(content))
-                return True
-            return False
-
-        self._requests[self._make(request)] = complete
+        size, lengths = ctypes.sizeof(self.kind.handle), []
+        for place in range(count):
+            if self._handle(requests + place * size).value == self.kind.null:
+                continue
+            self._length = 0
+            wrong = self._test(requests + place * size, flag, status)
+            if wrong or I32.from_address(flag).value:
+                I32.from_address(index).value = place
+                words = (I32 * self.kind.status_words).from_address(status)
+                words[self.kind.length] = self._length
+                return wrong
+            lengths.append(self._length)
+        I32.from_address(index).value = self.UNDEFINED
+        I32.from_address(flag).value = not lengths
         return 0
 
     def _get_count(self, status: int, kind: int, count: int) -> int:

@@ -111,6 +111,41 @@ def large_transfers(world):
     return found
 
 
+def overlapping_transfers(world):
+    """Stores and sums of a row of sizes at overlapping places, one behind the other, some of them with a signal."""
+    n, me = world.n_pes, world.my_pe
+    count = 700_000
+    whole = [world.alloc(count, np.float32, name=f"of {pe}") for pe in range(n)]
+    counts = world.alloc(n, np.int64, name="counts")
+    draw = np.random.default_rng(me)
+    source = values(count, np.dtype(np.float32), me)
+    mine = world.alloc(count, np.float32, name="mine")
+    mine.local[...] = source
+    sent = [0] * n
+    world.barrier()
+    for _ in range(60):
+        size = int(min(count, 2 ** draw.uniform(6, 19.5)))
+        first, place = (int(draw.integers(0, count - size + 1)) for _ in range(2))
+        to, how = (
+            (me + int(draw.integers(1, n))) % n,
+            ADD if draw.integers(3) == 0 else AtomicOp.SET,
+        )
+        part = (source if draw.integers(3) else mine.local)[first : first + size]
+        if draw.integers(4):
+            world.put(whole[me], part, to, offsets=(place,), op=how)
+        else:
+            sent[to] += 1
+            world.put_signal(
+                whole[me], part, to, counts, sent[to], index=me, offsets=(place,), op=how
+            )
+    world.barrier()
+    found = [digest(*(array.local for array in whole)), counts.local.tolist()]
+    world.barrier()
+    for array in (*whole, counts, mine):
+        array.free()
+    return found
+
+
 def atomics(world):
     """Each atomic operation on words of each size and sign, on every PE."""
     n, me, found = world.n_pes, world.my_pe, []
@@ -442,6 +477,7 @@ PROGRAMS = (
     puts_and_gets,
     adds,
     large_transfers,
+    overlapping_transfers,
     atomics,
     signals,
     locks,

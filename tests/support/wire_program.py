@@ -83,6 +83,7 @@ def main() -> None:
                 break
         assert not wire.is_sending
         assert not wire.is_receiving
+        wire.close()
     # More batches than there is memory for at first.
     wire = make_wire(mpi)
     sizes = [INLINE_BYTES] * (8 * 5 * SLACK)

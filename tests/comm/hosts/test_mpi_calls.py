@@ -45,7 +45,7 @@ def test_many_batches_are_on_their_way_with_handles_of_any_kind(mpi: FakeMpi) ->
 
 
 @pytest.mark.parametrize(
-    ("function", "nbytes"), [("Isend", 8), ("Improbe", 8), ("Imrecv", 8), ("Irecv", 100_000)]
+    ("function", "nbytes"), [("Isend", 8), ("Testany", 8), ("Irecv", 8), ("Irecv", 100_000)]
 )
 def test_an_error_of_mpi_is_raised_and_no_request_is_asked_for_that_was_not_made(
     function: str, nbytes: int, mpi: FakeMpi
@@ -84,23 +84,14 @@ def _made(memory: Any) -> tuple[Any, Any]:
     return SimpleNamespace(_sizeof=lambda _: size, _addressof=ctypes.addressof), memory
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_the_rank_is_found_in_a_status(name: str) -> None:
-    assert mpi_calls.source_offset(FakeMpi(name)) == 4 * KINDS[name].source
-
-
-def test_a_status_in_which_the_rank_is_not_found_or_that_is_too_large_is_refused(
-    mpi: FakeMpi,
+def test_a_status_that_is_too_large_is_refused(
+    mpi: FakeMpi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mpi.kind.status_words, before = 65, mpi.kind.status_words
-    try:
-        with pytest.raises(HostsError, match=r"at most 256 bytes, .* but this has 260"):
-            mpi_calls.source_offset(mpi)
-    finally:
-        mpi.kind.status_words = before
-    mpi.Status.Set_source = lambda self, rank: None
-    with pytest.raises(HostsError, match="the sender's rank as an int"):
-        mpi_calls.source_offset(mpi)
+    monkeypatch.setattr(mpi_calls, "find_functions", lambda mpi: mpi.addresses)
+    mpi_calls.check_calls(mpi)
+    monkeypatch.setattr(mpi.kind, "status_words", 65)
+    with pytest.raises(HostsError, match="at most 256 bytes, but this has 260"):
+        mpi_calls.check_calls(mpi)
 
 
 def test_a_function_that_the_library_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

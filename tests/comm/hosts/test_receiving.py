@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from emu.comm.hosts import fields
-from emu.comm.hosts.receiving import choose_arrivals
+from emu.comm.hosts.receiving import choose_arrival
 from emu.comm.hosts.state import ARRIVING, ROOMS
 from emu.comm.hosts.words import (
     ADD,
@@ -21,12 +21,13 @@ from emu.comm.hosts.words import (
     OFFSET,
     PUT,
     RANK,
+    SHORT_BYTES,
     TARGET,
-    WORDS,
+    empty_words,
 )
 from emu.kernels.core.jit import entry_when_called
 
-choose: Callable[..., int] = entry_when_called(choose_arrivals, 2)
+choose: Callable[..., bool] = entry_when_called(choose_arrival, 1)
 
 Asked = tuple[int, ...]
 """Kind, offset and rank of a record, which announces 100 bytes."""
@@ -36,11 +37,14 @@ class Batch:
     """A batch of records with large payloads, in a state of its own."""
 
     def __init__(self, *asked: Asked, inline: int = -1) -> None:
-        self._kept = [np.zeros((len(asked), WORDS), np.int64)]
+        records = []
         for index, (kind, offset, rank) in enumerate(asked):
-            words = self._kept[0][index]
+            words = empty_words()
             words[KIND], words[OFFSET], words[RANK] = kind, offset, rank
             words[NBYTES], words[MODE] = 100, INLINE if index == inline else BULK
+            records.append(words if rank else words[: SHORT_BYTES // 8])
+        self.starts = np.cumsum([0, *(words.nbytes for words in records)]).tolist()
+        self._kept = [np.concatenate(records)]
         self.state = np.zeros(fields.WORDS, np.int64)
         self.state[fields.RECEIVED] = self._kept[0].ctypes.data
         self.state[fields.COUNT] = self._kept[0].nbytes
@@ -59,8 +63,18 @@ class Batch:
 
     def places(self, first: int = 0) -> list[int]:
         """Return where the payloads go that are received together with that of the record at ``first``."""
-        count = choose(self.state.ctypes.data, first * 8 * WORDS)
-        return [int(place) for _, place, _ in self.arrivals[:count]]
+        self.state[fields.CHOSEN] = self.starts[first]
+        self.state[[fields.FIRST_ARRIVAL, fields.N_ARRIVALS]] = 0
+        self.state[[fields.ROOMS_TAKEN, fields.ROOMS_DONE]] = 0
+        return self.more()
+
+    def more(self) -> list[int]:
+        """Return where those go that may be received besides."""
+        places = []
+        while choose(self.state.ctypes.data):
+            index = int(self.state[fields.N_ARRIVALS]) - 1
+            places.append(int(self.arrivals[index % ARRIVING][1]))
+        return places
 
 
 def puts(*offsets: int) -> list[Asked]:
@@ -107,5 +121,28 @@ def test_no_more_are_received_together_than_there_is_room_for() -> None:
 
 def test_heaps_of_two_pes_are_apart() -> None:
     batch = Batch(*puts(0, 0))
-    batch._kept[0][1, TARGET] = 1
+    batch._kept[0][SHORT_BYTES // 8 + TARGET] = 1
     assert batch.places() == [1 << 20, (1 << 20) + (1 << 16)]
+
+
+def test_more_are_received_when_some_have_been_taken() -> None:
+    batch = Batch(*puts(*range(0, 100 * (ARRIVING + 5), 100)))
+    assert len(batch.places()) == ARRIVING
+    assert batch.more() == []
+    batch.state[fields.FIRST_ARRIVAL] += 2
+    assert batch.more() == [(1 << 20) + 100 * (ARRIVING + i) for i in range(2)]
+    batch = Batch(*puts(0, 100, 0, 200))
+    assert len(batch.places()) == 2
+    batch.state[fields.FIRST_ARRIVAL] += 1
+    assert batch.more() == [1 << 20, (1 << 20) + 200]
+
+
+def test_a_room_is_used_again_when_its_record_was_taken() -> None:
+    batch = Batch(*[(ADD, 0, 0)] * (ROOMS + 1), (PUT, 5000, 0))
+    assert batch.places() == batch.rooms.tolist()
+    batch.state[fields.FIRST_ARRIVAL] += 1
+    batch.state[fields.ROOMS_DONE] += 1
+    assert batch.more() == batch.rooms.tolist()[:1]
+    batch.state[fields.FIRST_ARRIVAL] += ROOMS
+    batch.state[fields.ROOMS_DONE] += ROOMS
+    assert batch.more() == [(1 << 20) + 5000]
