@@ -288,12 +288,10 @@ class Port:
         """Yield the words of each piece, with its payload in place, after taking a slot for it."""
         there = self._in_segment(source)
         if there >= 0 and strides == dense_strides(source.shape, source.itemsize):
-            first = 0
-            while first < source.nbytes:
+            for first in range(0, source.nbytes, DIRECT_BYTES):
                 self._take()
-                nbytes = min(source.nbytes - first, DIRECT_BYTES, max(SLOT_DATA, first))
+                nbytes = min(DIRECT_BYTES, source.nbytes - first)
                 yield {OFFSET: offset + first, NBYTES: nbytes, SOURCE: there + first}
-                first += nbytes
             return
         for key, start in pieces(source.shape, strides, source.itemsize, SLOT_DATA):
             number = self._take()
