@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from emu.pypto.blocks import BLOCKS
 from emu.pypto.dtypes import Array
 from emu.pypto.node import Node
 from emu.pypto.symbolic import Shape, lies_in, overlaps
@@ -48,7 +48,7 @@ class Buffer:
     )
 
     def __init__(
-        self, shape: Shape, dtype: npt.DTypeLike, size: int, memory: Array | None = None
+        self, shape: Shape, dtype: np.dtype[np.generic], size: int, memory: Array | None = None
     ) -> None:
         self.shape = shape
         self.dtype = dtype
@@ -65,7 +65,7 @@ class Buffer:
         """The memory, made now if there is none."""
         memory = self.memory
         if memory is None:
-            memory = self.memory = np.empty(self.shape, self.dtype)
+            memory = self.memory = BLOCKS.array(self.shape, self.dtype)
         return memory
 
     def collect(self, low: Shape, extent: Shape, writing: bool, into: set[Node]) -> None:
