@@ -30,6 +30,7 @@ class Buffer:
         memory: The array, once there is one.
         batch: Number of the batch whose ops write to it, see ``Graph.batch``.
         pending: Nodes, with the rectangles that they touch and whether they write.
+        is_written: Whether an op was submitted that writes to it.
         is_foreign: Whether the memory is the program's, which may share it with another buffer.
         uses: The tasks that have used it, where a check wants to know; see :mod:`emu.pypto.order`.
         call: Number of the kernel call whose arguments it is one of: these share no memory. 0: it may share some.
@@ -40,6 +41,7 @@ class Buffer:
         "call",
         "dtype",
         "is_foreign",
+        "is_written",
         "memory",
         "pending",
         "shape",
@@ -55,6 +57,7 @@ class Buffer:
         self.memory = memory
         self.size = size
         self.is_foreign = memory is not None
+        self.is_written = False
         self.batch = -1
         self.call = 0
         self.pending: list[tuple[Node, Shape, Shape, bool]] = []
