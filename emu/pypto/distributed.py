@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import index
+from os import sched_yield
 from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 Pred = Sequence[Tensor] | None
 SET, ADD = AtomicType.SET, AtomicType.ADD
 _LISTS = (list, tuple)
+_LOOKS = 4
+"""How often a wait looks before it lets what is behind it wait, where another PE may need the core to signal."""
+
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
 
@@ -305,9 +309,12 @@ def shmem_wait_until(
     memory.claimed.add((words.offset, row))
     graph = CONTEXT.graph
     if n_tiles == 1 and not clear and memory.is_plain and graph.is_plain and not _is_held(deps):
-        # The common case: it is there already.
-        if memory.group.test(words, cmp, value, index=row):
-            return COMPLETE
+        # The common case: it is there already, or will be when another PE has had the core.
+        for turn in range(_LOOKS if memory.is_crowded else 1):
+            if turn:
+                sched_yield()
+            if memory.group.test(words, cmp, value, index=row):
+                return COMPLETE
     op = op_of(graph.order, "shmem_wait_until", graph.scope, pred)
     wait = TileWait(memory, words, row, n_tiles, cmp, value, clear, op)
     node = op.submitted(graph.submit("shmem_wait_until", deps, wait=wait))

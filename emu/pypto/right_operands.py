@@ -56,7 +56,7 @@ class RightOperands:
     def __init__(self) -> None:
         self._laid: dict[Form, list[_Laid]] = {}
         self._nbytes = 0
-        self._seen: dict[Form, Buffer] = {}
+        self._seen: set[Buffer] = set()
         """Operands of the kernel that runs now that have been multiplied by once."""
 
     def find(self, buffer: Buffer, array: Array, rows: int, precision: str) -> kernel.Packed | None:
@@ -82,9 +82,9 @@ class RightOperands:
             for each in laid:
                 if each.buffer is None:
                     return self._lay(each, buffer, array, form)
-        if self._seen.get(form) is not buffer:
+        if buffer not in self._seen:
             self._note_end()
-            self._seen[form] = buffer
+            self._seen.add(buffer)
             return None
         return self._lay(None, buffer, array, form)
 

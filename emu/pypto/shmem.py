@@ -27,7 +27,7 @@ from emu.pypto.node import Node
 from emu.pypto.order import Op
 from emu.pypto.symbolic import Shape, as_ints, as_shape, check_rank
 from emu.pypto.tiles import count_tiles, vec_tile
-from emu.pypto.transfers import is_plain
+from emu.pypto.transfers import is_plain, shares_cores
 
 if TYPE_CHECKING:
     from emu.comm.world.array import SymmetricArray
@@ -49,6 +49,7 @@ class Memory:
         "claimed",
         "dtype",
         "group",
+        "is_crowded",
         "is_plain",
         "last_barrier",
         "last_barrier_op",
@@ -67,6 +68,7 @@ class Memory:
         CONTEXT.graph.watch(group)
         self.group = group
         self.is_plain = is_plain(group)
+        self.is_crowded = self.is_plain and shares_cores(group)
         self.number = lifetimes.created + 1
         self.alive = True
         self.claimed = lifetimes.claimed

@@ -6,8 +6,10 @@ or records, and that emulates no link, their tiles are one copy: its tiles are c
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING
 
+from emu.comm.layout import B_SPINS
 from emu.comm.ops import AtomicOp
 from emu.comm.sync import signals
 from emu.comm.sync.entry_points import get_dense, put_dense, put_short
@@ -28,6 +30,11 @@ _SHORT_BYTES = signals.SHORT_BYTES
 def is_plain(group: Group) -> bool:
     """Return whether a group does what it is told, and nothing else."""
     return type(group) in _PLAIN
+
+
+def shares_cores(group: Group) -> bool:
+    """Return whether PEs share cores, so that none of them looks at a word again and again."""
+    return not ctypes.c_int64.from_address(group.me + 8 * B_SPINS).value
 
 
 def fetch(memory: Memory, pe: int, low: Shape, target: Array, tile: Shape) -> None:
