@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import index
-from os import sched_yield
 from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
@@ -40,7 +39,7 @@ from emu.pypto.symbolic import Shape, SymInt, as_flag, as_int, as_ints, check_ra
 from emu.pypto.tensor import COMPLETE, Tensor, check_tensor, new_tensor, token
 from emu.pypto.tiled import Tiled, run_signals, run_tiled
 from emu.pypto.tiles import vec_tile
-from emu.pypto.transfers import fetch, store
+from emu.pypto.transfers import fetch, give_way, store
 from emu.pypto.waits import BarrierWait, TileWait
 
 if TYPE_CHECKING:
@@ -236,19 +235,17 @@ def shmem_signal(
     signal_op, first = memory.group.signal_op, row * n_tiles
     targets = range(n_pes) if target < 0 else (target,)
     graph = CONTEXT.graph
-    is_free = graph.is_plain and not _is_held(deps)
-    if is_free and n_tiles == 1 and memory.is_plain:
-        for pe in targets:
-            signal_op(words, value, pe, op=sig_op, index=first)
-        return COMPLETE
 
     def send(tiles: Iterable[int]) -> None:
         for pe in targets:
             for tile in tiles:
                 signal_op(words, value, pe, op=sig_op, index=first + tile)
 
-    if is_free:
-        graph.act("shmem_signal", lambda: send(range(n_tiles)))
+    if graph.is_plain and not _is_held(deps):
+        if memory.is_plain:
+            send(range(n_tiles))
+        else:
+            graph.act("shmem_signal", lambda: send(range(n_tiles)))
         return COMPLETE
     op = op_of(graph.order, "shmem_signal", graph.scope, pred)
     do_send = op.doing(send)
@@ -308,15 +305,13 @@ def shmem_wait_until(
     words, n_tiles = src.slots(shape, offsets, "shmem_wait_until")
     memory.claimed.add((words.offset, row))
     graph = CONTEXT.graph
-    if n_tiles == 1 and not clear and memory.is_plain and graph.is_plain and not _is_held(deps):
-        # The common case: it is there already, or will be when another PE has had the core.
-        for turn in range(_LOOKS if memory.is_crowded else 1):
-            if turn:
-                sched_yield()
-            if memory.group.test(words, cmp, value, index=row):
-                return COMPLETE
+    is_free = memory.is_plain and graph.is_plain and not _is_held(deps)
+    if is_free and n_tiles == 1 and not clear and memory.group.test(words, cmp, value, index=row):
+        return COMPLETE  # the common case
     op = op_of(graph.order, "shmem_wait_until", graph.scope, pred)
     wait = TileWait(memory, words, row, n_tiles, cmp, value, clear, op)
+    if is_free and _has_come(wait):
+        return COMPLETE
     node = op.submitted(graph.submit("shmem_wait_until", deps, wait=wait))
     if node is not None and not node.done:
         node.pieces = wait.pieces(node, graph.add_piece_of_wait)
@@ -502,6 +497,16 @@ def _is_held(deps: set[Node] | None) -> bool:
         for node in deps:
             if not node.done:
                 return True
+    return False
+
+
+def _has_come(wait: TileWait) -> bool:
+    """Return whether a wait is over, or is when other PEs, which may need the core to signal, have had it a few times."""
+    for turn in range(_LOOKS if wait.memory.is_crowded else 1):
+        if turn:
+            give_way()
+        if wait.poll():
+            return True
     return False
 
 

@@ -164,7 +164,11 @@ def _multiply_tensors(
     assert not isinstance(a, np.generic)
     assert not isinstance(b, np.generic)
     a_trans, b_trans, precision = attributes
-    left, right, out = _valid(a, -2 if a_trans else -1), _valid(b, -1 if b_trans else -2), outputs[0].array
+    left, right, out = (
+        _valid(a, -2 if a_trans else -1),
+        _valid(b, -1 if b_trans else -2),
+        outputs[0].array,
+    )
     if out.dtype not in _ROUNDED_BY_KERNEL or right.dtype not in _ROUNDED_BY_KERNEL:
         _multiply((left, right), (out,), attributes)
         return

@@ -141,7 +141,11 @@ class Tensor(ArithmeticOperand):
     # --- elements and slices --------------------------------------------------------------------
 
     def __getitem__(self, key: object) -> Any:
-        if type(key) is tuple and len(key) == len(self.shape) and _NUMBERS.issuperset(map(type, key)):
+        if (
+            type(key) is tuple
+            and len(key) == len(self.shape)
+            and _NUMBERS.issuperset(map(type, key))
+        ):
             return self._read(key)
         entries = index_entries(key, self.ndim)
         if len(entries) == self.ndim and not any(isinstance(e, slice) for e in entries):
@@ -461,7 +465,7 @@ def view(
     for v, w, a in zip(valid, t.valid_shape, low, strict=True):
         inside.append(v if a + v <= w else max(0, w - a))
         # A corner beyond the valid part is a rectangle without elements, wherever it lies.
-        start.append(a if a <= w else w)
+        start.append(min(a, w))
     part = _part(t, tuple(start), tuple(inside))
     part.shape = extents
     return part

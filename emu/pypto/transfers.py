@@ -7,6 +7,10 @@ or records, and that emulates no link, their tiles are one copy: its tiles are c
 from __future__ import annotations
 
 import ctypes
+import functools
+import os
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from emu.comm.layout import B_SPINS
@@ -30,6 +34,10 @@ _SHORT_BYTES = signals.SHORT_BYTES
 def is_plain(group: Group) -> bool:
     """Return whether a group does what it is told, and nothing else."""
     return type(group) in _PLAIN
+
+
+give_way: Callable[[], None] = getattr(os, "sched_yield", functools.partial(time.sleep, 0))
+"""Let other PEs have the core."""
 
 
 def shares_cores(group: Group) -> bool:

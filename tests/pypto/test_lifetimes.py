@@ -17,7 +17,14 @@ class _Group:
         self.asked: list[int] = []
         self.searches = 0
         self.freed: list[str] = []
-        self.sets = ["shmem1.slots", "shmem2.slots", "shmem2.barrier", "shmem3.slots", "shmem4.slots", ""]
+        self.sets = [
+            "shmem1.slots",
+            "shmem2.slots",
+            "shmem2.barrier",
+            "shmem3.slots",
+            "shmem4.slots",
+            "",
+        ]
 
     def alloc(self, *_: object, **__: object) -> object:
         return object()

@@ -135,7 +135,8 @@ def test_memory_that_other_pes_can_write_is_multiplied_as_it_is():
 
 
 @pytest.mark.parametrize(
-    ("a_valid", "b_valid"), [((3, 200), (200, 130)), ((3, 150), (200, 130)), ((8, 200), (160, 7)), ((0, 200), (200, 130))]
+    ("a_valid", "b_valid"),
+    [((3, 200), (200, 130)), ((3, 150), (200, 130)), ((8, 200), (160, 7)), ((0, 200), (200, 130))],
 )
 def test_operands_that_are_valid_in_part(a_valid, b_valid):
     a, b = random(1, (8, 200)), random(2, (200, 130))
