@@ -39,8 +39,9 @@ from emu.pypto.symbolic import Shape, SymInt, as_flag, as_int, as_ints, check_ra
 from emu.pypto.tensor import COMPLETE, Tensor, check_tensor, new_tensor, token
 from emu.pypto.tiled import Tiled, run_signals, run_tiled
 from emu.pypto.tiles import vec_tile
-from emu.pypto.transfers import fetch, give_way, store
+from emu.pypto.transfers import fetch, store
 from emu.pypto.waits import BarrierWait, TileWait
+from emu.pypto.worlds import give_way
 
 if TYPE_CHECKING:
     from emu.comm.world.array import SymmetricArray

@@ -27,7 +27,7 @@ from emu.pypto.node import Node
 from emu.pypto.order import Op
 from emu.pypto.symbolic import Shape, as_ints, as_shape, check_rank
 from emu.pypto.tiles import count_tiles, vec_tile
-from emu.pypto.transfers import is_plain, shares_cores
+from emu.pypto.worlds import is_plain, shares_cores
 
 if TYPE_CHECKING:
     from emu.comm.world.array import SymmetricArray

@@ -6,19 +6,11 @@ or records, and that emulates no link, their tiles are one copy: its tiles are c
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import os
-import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from emu.comm.layout import B_SPINS
 from emu.comm.ops import AtomicOp
 from emu.comm.sync import signals
 from emu.comm.sync.entry_points import get_dense, put_dense, put_short
-from emu.comm.world.group import Group
-from emu.comm.world.world import World
 from emu.pypto.dtypes import Array
 from emu.pypto.symbolic import Shape
 from emu.pypto.tiles import tile_starts
@@ -27,22 +19,7 @@ if TYPE_CHECKING:
     from emu.pypto.shmem import Memory
 
 SET = AtomicOp.SET
-_PLAIN = (World, Group)
 _SHORT_BYTES = signals.SHORT_BYTES
-
-
-def is_plain(group: Group) -> bool:
-    """Return whether a group does what it is told, and nothing else."""
-    return type(group) in _PLAIN
-
-
-give_way: Callable[[], None] = getattr(os, "sched_yield", functools.partial(time.sleep, 0))
-"""Let other PEs have the core."""
-
-
-def shares_cores(group: Group) -> bool:
-    """Return whether PEs share cores, so that none of them looks at a word again and again."""
-    return not ctypes.c_int64.from_address(group.me + 8 * B_SPINS).value
 
 
 def fetch(memory: Memory, pe: int, low: Shape, target: Array, tile: Shape) -> None:
