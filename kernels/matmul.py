@@ -123,6 +123,11 @@ class Packed:
             kind, n, k, Matrix(id(array), *array.strides), self.panels, self.initial
         )
 
+    def forget(self) -> None:
+        """Let go of the matrix; the memory stays, for ``reuse``. Products with it are errors from then on."""
+        self.panels = self.initial = 0
+        self.array = np.empty((0, 0), self.array.dtype)
+
 
 def pack(
     b: Array,

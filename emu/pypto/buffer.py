@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from emu.pypto.blocks import BLOCKS
 from emu.pypto.dtypes import Array
 from emu.pypto.node import Node
 from emu.pypto.symbolic import Shape, lies_in, overlaps
@@ -30,6 +30,7 @@ class Buffer:
         memory: The array, once there is one.
         batch: Number of the batch whose ops write to it, see ``Graph.batch``.
         pending: Nodes, with the rectangles that they touch and whether they write.
+        is_written: Whether an op was submitted that writes to it.
         is_foreign: Whether the memory is the program's, which may share it with another buffer.
         uses: The tasks that have used it, where a check wants to know; see :mod:`emu.pypto.order`.
         call: Number of the kernel call whose arguments it is one of: these share no memory. 0: it may share some.
@@ -40,6 +41,7 @@ class Buffer:
         "call",
         "dtype",
         "is_foreign",
+        "is_written",
         "memory",
         "pending",
         "shape",
@@ -48,13 +50,14 @@ class Buffer:
     )
 
     def __init__(
-        self, shape: Shape, dtype: npt.DTypeLike, size: int, memory: Array | None = None
+        self, shape: Shape, dtype: np.dtype[np.generic], size: int, memory: Array | None = None
     ) -> None:
         self.shape = shape
         self.dtype = dtype
         self.memory = memory
         self.size = size
         self.is_foreign = memory is not None
+        self.is_written = False
         self.batch = -1
         self.call = 0
         self.pending: list[tuple[Node, Shape, Shape, bool]] = []
@@ -65,7 +68,7 @@ class Buffer:
         """The memory, made now if there is none."""
         memory = self.memory
         if memory is None:
-            memory = self.memory = np.empty(self.shape, self.dtype)
+            memory = self.memory = BLOCKS.array(self.shape, self.dtype)
         return memory
 
     def collect(self, low: Shape, extent: Shape, writing: bool, into: set[Node]) -> None:

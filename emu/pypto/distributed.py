@@ -36,10 +36,12 @@ from emu.pypto.shmem import (
 )
 from emu.pypto.submission import nodes_of, run_op
 from emu.pypto.symbolic import Shape, SymInt, as_flag, as_int, as_ints, check_rank
-from emu.pypto.tensor import COMPLETE, ORIGINS, Tensor, check_tensor, new_tensor, token
+from emu.pypto.tensor import COMPLETE, Tensor, check_tensor, new_tensor, token
 from emu.pypto.tiled import Tiled, run_signals, run_tiled
-from emu.pypto.tiles import tile_starts, vec_tile
+from emu.pypto.tiles import vec_tile
+from emu.pypto.transfers import fetch, store
 from emu.pypto.waits import BarrierWait, TileWait
+from emu.pypto.worlds import give_way
 
 if TYPE_CHECKING:
     from emu.comm.world.array import SymmetricArray
@@ -47,6 +49,9 @@ if TYPE_CHECKING:
 Pred = Sequence[Tensor] | None
 SET, ADD = AtomicType.SET, AtomicType.ADD
 _LISTS = (list, tuple)
+_LOOKS = 4
+"""How often a wait looks before it lets what is behind it wait, where another PE may need the core to signal."""
+
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
 
@@ -97,24 +102,26 @@ def shmem_put(
     graph = CONTEXT.graph
     if src.buffer.batch == graph.batch_number:
         graph.flush()
-    put, data, array = memory.group.put, memory.data, src.array
+    array = src.array
+
+    def move() -> None:
+        store(memory, pe, low, array.astype(FP32) if widen else array, tile, put_op)
+
     if graph.idle and not widen:
         # The common case at once: nothing is pending, so nothing is waited for.
-        for start, where in tile_starts(src.valid_shape, tile):
-            put(data, array[where], pe, offsets=tuple(map(int.__add__, low, start)), op=put_op)
+        move()
+        return COMPLETE
+    if graph.is_plain and not src.buffer.pending and src.node is None and not _is_held(deps):
+        graph.act("shmem_put", move)
         return COMPLETE
 
-    def store(first: Shape, extent: Shape) -> None:
+    def move_part(first: Shape, extent: Shape) -> None:
         part = array[_cut(first, extent)]
         values = part.astype(FP32) if widen else part
-        for start, where in tile_starts(extent, tile):
-            put(data, values[where], pe, offsets=_sum(low, first, start), op=put_op)
+        store(memory, pe, tuple(map(int.__add__, low, first)), values, tile, put_op)
 
-    if graph.is_plain and not src.buffer.pending and src.node is None and not _is_held(deps):
-        graph.act("shmem_put", lambda: store(ORIGINS[len(shape)], src.valid_shape))
-        return COMPLETE
     op = op_of(graph.order, "shmem_put", graph.scope, pred, reads=(src,))
-    node = run_tiled("shmem_put", op.doing(store), Tiled(memory, low, tile, src, False), deps)
+    node = run_tiled("shmem_put", op.doing(move_part), Tiled(memory, low, tile, src, False), deps)
     node = op.submitted(node)
     if node is not None:
         node.detail = lambda: f"{list(shape)} to {memory.name} at {list(low)} on PE {pe}"
@@ -156,18 +163,18 @@ def shmem_get(
     tile = vec_tile(part.shape, "shmem_get", "src")
     deps = None if pred is None else _check_pred(pred, None)
     out = new_tensor(part.shape, memory.dtype, part.valid_shape)
-    get, data, array, low = memory.group.get, memory.data, out.array, part.low
-    graph = CONTEXT.graph
+    array, low, graph = out.array, part.low, CONTEXT.graph
+    if graph.is_plain and not _is_held(deps):
+        if memory.is_plain:
+            fetch(memory, pe, low, array, tile)
+        else:
+            graph.act("shmem_get", lambda: fetch(memory, pe, low, array, tile))
+        return out
 
     def load(first: Shape, extent: Shape) -> None:
-        whole = array[_cut(first, extent)]
-        for start, where in tile_starts(extent, tile):
-            piece = whole[where]
-            get(data, pe, offsets=_sum(low, first, start), shape=piece.shape, out=piece)
+        at = tuple(map(int.__add__, low, first))
+        fetch(memory, pe, at, array[_cut(first, extent)], tile)
 
-    if graph.is_plain and not _is_held(deps):
-        graph.act("shmem_get", lambda: load(ORIGINS[len(low)], out.valid_shape))
-        return out
     op = op_of(graph.order, "shmem_get", graph.scope, pred, writes=(out,))
     node = run_tiled("shmem_get", op.doing(load), Tiled(memory, low, tile, out, True), deps)
     node = op.submitted(node)
@@ -228,15 +235,18 @@ def shmem_signal(
     words, n_tiles = src.slots(shape, offsets, "shmem_signal")
     signal_op, first = memory.group.signal_op, row * n_tiles
     targets = range(n_pes) if target < 0 else (target,)
+    graph = CONTEXT.graph
 
     def send(tiles: Iterable[int]) -> None:
         for pe in targets:
             for tile in tiles:
                 signal_op(words, value, pe, op=sig_op, index=first + tile)
 
-    graph = CONTEXT.graph
     if graph.is_plain and not _is_held(deps):
-        graph.act("shmem_signal", lambda: send(range(n_tiles)))
+        if memory.is_plain:
+            send(range(n_tiles))
+        else:
+            graph.act("shmem_signal", lambda: send(range(n_tiles)))
         return COMPLETE
     op = op_of(graph.order, "shmem_signal", graph.scope, pred)
     do_send = op.doing(send)
@@ -296,8 +306,13 @@ def shmem_wait_until(
     words, n_tiles = src.slots(shape, offsets, "shmem_wait_until")
     memory.claimed.add((words.offset, row))
     graph = CONTEXT.graph
+    is_free = memory.is_plain and graph.is_plain and not _is_held(deps)
+    if is_free and n_tiles == 1 and not clear and memory.group.test(words, cmp, value, index=row):
+        return COMPLETE  # the common case
     op = op_of(graph.order, "shmem_wait_until", graph.scope, pred)
     wait = TileWait(memory, words, row, n_tiles, cmp, value, clear, op)
+    if is_free and _has_come(wait):
+        return COMPLETE
     node = op.submitted(graph.submit("shmem_wait_until", deps, wait=wait))
     if node is not None and not node.done:
         node.pieces = wait.pieces(node, graph.add_piece_of_wait)
@@ -408,13 +423,6 @@ def _cut(low: Shape, extent: Shape) -> tuple[slice, ...]:
     return tuple([slice(a, a + n) for a, n in zip(low, extent, strict=True)])
 
 
-def _sum(*places: Shape) -> Shape:
-    total = places[0]
-    for place in places[1:]:
-        total = tuple(map(int.__add__, total, place))
-    return total
-
-
 # --- checks -----------------------------------------------------------------------------------------
 
 
@@ -490,6 +498,16 @@ def _is_held(deps: set[Node] | None) -> bool:
         for node in deps:
             if not node.done:
                 return True
+    return False
+
+
+def _has_come(wait: TileWait) -> bool:
+    """Return whether a wait is over, or is when other PEs, which may need the core to signal, have had it a few times."""
+    for turn in range(_LOOKS if wait.memory.is_crowded else 1):
+        if turn:
+            give_way()
+        if wait.poll():
+            return True
     return False
 
 

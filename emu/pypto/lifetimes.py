@@ -11,6 +11,21 @@ if TYPE_CHECKING:
     from emu.comm.world.group import Group
 
 
+PREFIX = "pypto"
+"""Of the keys of all slots."""
+
+
+def name_of(number: int) -> str:
+    """Return what reports call the create of a number."""
+    return f"shmem{number}"
+
+
+def number_of(name: str) -> int:
+    """Return the number of the create whose slots have a name; 0: it is no such name."""
+    number = name.removeprefix("shmem").partition(".")[0]
+    return int(number) if name.startswith("shmem") and number.isdecimal() else 0
+
+
 class Lifetimes:
     """This PE's record of the creates in one group, in order.
 
@@ -32,28 +47,26 @@ class Lifetimes:
         self.created = 0
         self.claimed: set[tuple[int, int]] = set()
         self._drained = group.alloc((1,), np.dtype(np.int64), key="pypto.drained", poison=False)
-        self._retired: deque[tuple[int, str]] = deque()
+        self._retired: deque[int] = deque()
         self._slow = 0
 
-    def retire(self, number: int, prefix: str) -> None:
-        """Publish that this PE has drained the kernel that made a create.
-
-        Args:
-            number: Number of the create, from 1.
-            prefix: Prefix of the keys of its slots.
-        """
-        self._retired.append((number, prefix))
+    def retire(self, number: int) -> None:
+        """Publish that this PE has drained the kernel that made a create, of this number from 1."""
+        self._retired.append(number)
         self.group.signal_op(self._drained, number, self.group.my_pe)
 
     def collect(self) -> None:
         """Give back the slots that no PE can use any more."""
         retired, group = self._retired, self.group
-        if not retired or not self._have_drained(retired[0][0]):
+        if not retired or not self._have_drained(retired[0]):
             return
         drained = min(group.fetch(self._drained, pe) for pe in range(group.n_pes))
-        while retired and retired[0][0] <= drained:
-            _, prefix = retired.popleft()
-            for words in group.find_allocs(prefix):
+        numbers = set()
+        while retired and retired[0] <= drained:
+            numbers.add(retired.popleft())
+        # All sets of all creates are found in one walk over the table.
+        for words in group.find_allocs(PREFIX):
+            if number_of(words.name) in numbers:
                 self.claimed -= {(words.offset, pe) for pe in range(group.n_pes)}
                 words.free()
 

@@ -99,6 +99,15 @@ def run_reference(op: LocalOp) -> None:
     operation.reference(values, tuple([t.array for t in outputs]), attributes)
 
 
+def run_alone(op: LocalOp) -> None:
+    """Run one op as the native backend does where it compiles nothing: the same bits as :func:`run_reference`."""
+    operation, inputs, outputs, attributes = op
+    if operation.faster is None:
+        run_reference(op)
+    else:
+        operation.faster(inputs, outputs, attributes)
+
+
 def _make(buffer: Buffer, result: object) -> bool:
     """Make a result the memory of a buffer, if it is as that memory must be; return whether it is."""
     if (

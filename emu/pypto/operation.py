@@ -53,6 +53,12 @@ Reference: TypeAlias = "Callable[[Values, tuple[Array, ...], Attributes], None]"
 """Writes the outputs, given the inputs and the attributes."""
 
 
+Faster: TypeAlias = (
+    "Callable[[tuple[Rectangle | np.generic, ...], tuple[Rectangle, ...], Attributes], None]"
+)
+"""Writes the outputs, given the inputs and the attributes, as tensors."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
     """A kind of local op.
@@ -66,6 +72,7 @@ class Operation:
         reads_all: Whether the inputs of an op that is no ``map`` are given as whole arrays, zero where they are not valid.
         walk: What a part of the result needs of the operands. Default: by the kind; ops of kind ``other`` are not cut.
         may_fail: Whether it may raise an error that depends on values. Such an op runs at its call if it can.
+        faster: Computes the same bits as the reference from the tensors themselves, for the native backend.
     """
 
     name: str
@@ -74,6 +81,7 @@ class Operation:
     reads_all: bool = False
     walk: Walker | None = None
     may_fail: bool = False
+    faster: Faster | None = None
 
 
 LocalOp: TypeAlias = (

@@ -20,7 +20,8 @@ from emu.pypto.dtypes import (
     convert,
 )
 from emu.pypto.errors import ArgumentError, DTypeError
-from emu.pypto.operation import Attributes, Operation, Values
+from emu.pypto.operation import Attributes, Operation, Rectangle, Values
+from emu.pypto.right_operands import RIGHT_OPERANDS
 from emu.pypto.submission import submit
 from emu.pypto.symbolic import Shape, as_flag
 from emu.pypto.tensor import Tensor, check_tensor, check_writable, new_tensor
@@ -153,6 +154,40 @@ def _multiply(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes
         )
 
 
+def _multiply_tensors(
+    inputs: tuple[Rectangle | np.generic, ...],
+    outputs: tuple[Rectangle, ...],
+    attributes: Attributes,
+) -> None:
+    """As :func:`_multiply`, without copies of operands that are valid in a part of their rows or columns only."""
+    a, b = inputs
+    assert not isinstance(a, np.generic)
+    assert not isinstance(b, np.generic)
+    a_trans, b_trans, precision = attributes
+    left, right, out = (
+        _valid(a, -2 if a_trans else -1),
+        _valid(b, -1 if b_trans else -2),
+        outputs[0].array,
+    )
+    if out.dtype not in _ROUNDED_BY_KERNEL or right.dtype not in _ROUNDED_BY_KERNEL:
+        _multiply((left, right), (out,), attributes)
+        return
+    laid = None if b_trans else RIGHT_OPERANDS.find(b.buffer, right, out.shape[-2], precision)
+    if laid is None:
+        _multiply((left, right), (out,), attributes)
+    else:
+        left = left.swapaxes(-1, -2) if a_trans else left
+        kernel.matmul(left, laid, out=out, precision=precision)
+
+
+def _valid(x: Rectangle, inner: int) -> Array:
+    """Return the valid part of an operand if that is all that a product needs, else all of it."""
+    lead = len(x.shape) - 2
+    if x.valid_shape[inner] == x.shape[inner] and x.valid_shape[:lead] == x.shape[:lead]:
+        return x.array
+    return x.dense()
+
+
 def _multiply_and_add(inputs: Values, outputs: tuple[Array, ...], attributes: Attributes) -> None:
     a_trans, b_trans, precision = attributes
     (out,) = outputs
@@ -171,7 +206,14 @@ def _matrix(x: Array | np.generic, swapped: bool) -> Array:
     return array.swapaxes(-1, -2) if swapped else array
 
 
-MATMUL = Operation("matmul", "other", _multiply, reads_all=True, walk=walks.product)
+MATMUL = Operation(
+    "matmul",
+    "other",
+    _multiply,
+    reads_all=True,
+    walk=walks.product,
+    faster=_multiply_tensors,
+)
 MATMUL_ADD = Operation(
     "matmul and add", "other", _multiply_and_add, reads_all=True, walk=walks.product
 )

@@ -137,7 +137,8 @@ def moe_dispatch_combine(
         n_pes: Number of PEs.
         group_name: Group of the PEs.
 
-    Tokens are sorted by expert first, so that each PE stores one rectangle to each other PE, at a place of its own.
+    Tokens are sorted by expert first, so that each PE stores one rectangle to each other PE, at a place of its own. An
+    expert multiplies all that it was sent at once: a product of a few rows reads as much of the weight as one of many.
     """
     _check_matrices(x=x, experts=experts, gates=gates, weight=weight, out=out)
     (tokens, hidden), choices = x.shape, experts.shape[1]
@@ -149,19 +150,13 @@ def moe_dispatch_combine(
     rows = index_select(x, 0, index_select(token_of, 0, order))
     counts = _share_counts(flat, n_pes, group_name)
 
+    given = [counts[me, pe] for pe in loop(n_pes)]
+    taken = [counts[pe, me] for pe in loop(n_pes)]
     there = _Exchange(group_name, n_pes, x.dtype, room, hidden)
-    starts = [0]
-    for pe in loop(n_pes):
-        count = counts[me, pe]
-        there.send(view(rows, [room, hidden], [starts[-1], 0], valid_shape=[count, hidden]), pe)
-        starts.append(starts[-1] + int(count))
+    there.send(rows, given)
     back = _Exchange(group_name, n_pes, x.dtype, room, hidden)
-    for step in loop(n_pes):
-        pe = (me - step) % n_pes
-        back.send(matmul(there.receive(pe, counts[pe, me]), weight, x.dtype), pe)
-    results = zeros([room, hidden], x.dtype)
-    for pe in loop(n_pes):
-        results[starts[int(pe)] :, :] = back.receive(pe, counts[me, pe])
+    back.send(matmul(there.receive(taken), weight, x.dtype), taken)
+    results = back.receive(given)
     by_token = reshape(index_select(results, 0, argsort(order)), [tokens, choices, hidden])
     weighed = mul(cast(by_token, DT_FP32), cast(unsqueeze(gates, 2), DT_FP32))
     out[:, :] = cast(total(weighed, 1), out.dtype)
@@ -172,14 +167,11 @@ def _share_counts(experts: Tensor, n_pes: int, group_name: str) -> Tensor:
     me = dist.my_symbolic_pe(group_name)
     mine = cast(total(one_hot(experts, n_pes), 0, True), DT_INT32)
     table = dist.create_shmem_tensor(group_name, n_pes, DT_INT32, [n_pes, n_pes])
-    set_vec_tile_shapes(1, n_pes)
+    told = dist.create_shmem_signal(group_name, n_pes)
+    set_vec_tile_shapes(n_pes, n_pes)
     stored = [dist.shmem_put(mine, [me, 0], table, pe) for pe in loop(n_pes)]
-    row = dist.shmem_view(table, [1, n_pes], [me, 0])
-    dist.shmem_signal(row, me, 1, target_pe=-1, pred=stored)
-    arrived = [
-        dist.shmem_wait_until(dist.shmem_view(table, [1, n_pes], [pe, 0]), pe, 1)
-        for pe in loop(n_pes)
-    ]
+    dist.shmem_signal(told, me, 1, target_pe=-1, pred=stored)
+    arrived = [dist.shmem_wait_until(told, pe, 1) for pe in loop(n_pes)]
     return dist.shmem_get(table, me, pred=arrived)
 
 
@@ -187,28 +179,38 @@ class _Exchange:
     """Memory with room for a rectangle from each PE, and the signals that say that it has come."""
 
     def __init__(self, group: str, n_pes: int, dtype: DataType, rows: int, columns: int) -> None:
-        self._me = dist.my_symbolic_pe(group)
+        self._me, self._n_pes = dist.my_symbolic_pe(group), n_pes
         self._rows, self._columns = rows, columns
         self._data = dist.create_shmem_tensor(group, n_pes, dtype, [n_pes * rows, columns])
         self._sent = dist.create_shmem_signal(group, n_pes)
 
-    def send(self, rows: Tensor, pe: SymInt) -> None:
-        """Store the valid rows to a PE, at this PE's place."""
+    def send(self, rows: Tensor, counts: list[SymInt]) -> None:
+        """Store so many rows to each PE, in order, at this PE's place."""
+        shape = [self._rows, self._columns]
         set_vec_tile_shapes(min(ROWS, self._rows), self._columns)
-        stored = dist.shmem_put(rows, [self._me * self._rows, 0], self._data, pe)
-        dist.shmem_signal(self._sent, self._me, 1, target_pe=pe, pred=[stored])
+        start = 0
+        for pe in loop(self._n_pes):
+            part = view(rows, shape, [start, 0], valid_shape=[counts[pe], self._columns])
+            stored = dist.shmem_put(part, [self._me * self._rows, 0], self._data, pe)
+            dist.shmem_signal(self._sent, self._me, 1, target_pe=pe, pred=[stored])
+            start += counts[pe]
 
-    def receive(self, pe: SymInt, count: SymInt) -> Tensor:
-        """Return so many rows from a PE, when they have come."""
-        arrived = dist.shmem_wait_until(self._sent, pe, 1)
-        return dist.shmem_get(
-            self._data,
-            self._me,
-            [self._rows, self._columns],
-            [pe * self._rows, 0],
-            valid_shape=[count, self._columns],
-            pred=[arrived],
-        )
+    def receive(self, counts: list[SymInt]) -> Tensor:
+        """Return so many rows from each PE, in order, when they have come; a row of zeros if there are none."""
+        rows = zeros([max(sum(counts), 1), self._columns], self._data.dtype)
+        start = 0
+        for pe in loop(self._n_pes):
+            arrived = dist.shmem_wait_until(self._sent, pe, 1)
+            rows[start:, :] = dist.shmem_get(
+                self._data,
+                self._me,
+                [self._rows, self._columns],
+                [pe * self._rows, 0],
+                valid_shape=[counts[pe], self._columns],
+                pred=[arrived],
+            )
+            start += counts[pe]
+        return rows
 
 
 def _check_matrices(**tensors: Tensor) -> None:

@@ -22,11 +22,12 @@ from emu.pypto.context import CONTEXT
 from emu.pypto.dtypes import SHMEM_DTYPES, DataType, DTypeLike, as_dtype
 from emu.pypto.errors import ArgumentError, DTypeError, TileShapeError
 from emu.pypto.groups import group_of
-from emu.pypto.lifetimes import Lifetimes
+from emu.pypto.lifetimes import PREFIX, Lifetimes, name_of
 from emu.pypto.node import Node
 from emu.pypto.order import Op
 from emu.pypto.symbolic import Shape, as_ints, as_shape, check_rank
 from emu.pypto.tiles import count_tiles, vec_tile
+from emu.pypto.worlds import is_plain, shares_cores
 
 if TYPE_CHECKING:
     from emu.comm.world.array import SymmetricArray
@@ -48,6 +49,8 @@ class Memory:
         "claimed",
         "dtype",
         "group",
+        "is_crowded",
+        "is_plain",
         "last_barrier",
         "last_barrier_op",
         "n_pes",
@@ -64,13 +67,15 @@ class Memory:
         lifetimes.collect()
         CONTEXT.graph.watch(group)
         self.group = group
+        self.is_plain = is_plain(group)
+        self.is_crowded = self.is_plain and shares_cores(group)
         self.number = lifetimes.created + 1
         self.alive = True
         self.claimed = lifetimes.claimed
         self.n_pes = group.n_pes
         self.dtype = dtype
-        self.name = f"shmem{self.number}"
-        self.prefix = f"pypto{self.number}."
+        self.name = name_of(self.number)
+        self.prefix = f"{PREFIX}{self.number}."
         self.slot_sets: dict[tuple[Shape, ...], SlotSet] = {}
         self.last_barrier: Node | None = None
         self.last_barrier_op: Op | None = None
@@ -157,7 +162,7 @@ class Memory:
         self._barrier = None
         if self._data is not None:
             self._data.free()
-        CONTEXT.lifetimes[self.group.name].retire(self.number, self.prefix)
+        CONTEXT.lifetimes[self.group.name].retire(self.number)
 
 
 class ShmemTensor:

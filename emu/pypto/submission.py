@@ -121,6 +121,7 @@ def submit(
         for t in outputs:
             buffer = t.buffer
             buffer.batch = number
+            buffer.is_written = True
             if buffer.size >= least:
                 graph.batch_is_large = True
         for x in inputs:
@@ -178,6 +179,8 @@ def _is_large(inputs: tuple[Rectangle | np.generic, ...]) -> bool:
 def _submit_with_dependencies(op: LocalOp) -> None:
     graph = CONTEXT.graph
     operation, inputs, outputs, _ = op
+    for out in outputs:
+        out.buffer.is_written = True
     reads = [t for t in inputs if not isinstance(t, np.generic)]
     deps: set[Node] = set()
     if graph.pending:

@@ -141,6 +141,12 @@ class Tensor(ArithmeticOperand):
     # --- elements and slices --------------------------------------------------------------------
 
     def __getitem__(self, key: object) -> Any:
+        if (
+            type(key) is tuple
+            and len(key) == len(self.shape)
+            and _NUMBERS.issuperset(map(type, key))
+        ):
+            return self._read(key)
         entries = index_entries(key, self.ndim)
         if len(entries) == self.ndim and not any(isinstance(e, slice) for e in entries):
             return self._read(entries)
@@ -182,7 +188,7 @@ class Tensor(ArithmeticOperand):
         else:
             self._write(entries, as_int(value, "value"))
 
-    def _element(self, entries: list[object]) -> Shape:
+    def _element(self, entries: Sequence[object]) -> Shape:
         at = as_ints(entries, "index")
         if self.dtype not in INTEGERS:
             raise DTypeError(f"t[i, j] must be an element of an integer tensor, but got {self!r}")
@@ -193,16 +199,18 @@ class Tensor(ArithmeticOperand):
                 )
         return at
 
-    def _read(self, entries: list[object]) -> SymbolicScalar:
+    def _read(self, entries: Sequence[object]) -> SymbolicScalar:
         at = self._element(entries)
-        if any(i >= n for i, n in zip(at, self.valid_shape, strict=True)):
-            return SymbolicScalar(0)
+        if self.valid_shape is not self.shape:
+            for i, n in zip(at, self.valid_shape, strict=True):
+                if i >= n:
+                    return SymbolicScalar(0)
         graph, buffer = CONTEXT.graph, self.buffer
         if not graph.idle and (buffer.pending or self.node is not None or graph.order is not None):
             force(_part(self, at, (1,) * self.ndim))
         elif buffer.batch == graph.batch_number:
             graph.flush()
-        return SymbolicScalar(self.array[at])
+        return SymbolicScalar(self.array.item(at))
 
     def _write(self, entries: list[object], value: int) -> None:
         at = self._element(entries)
@@ -283,6 +291,9 @@ class Tensor(ArithmeticOperand):
         return OPERATORS["transpose"](self, dim0, dim1)
 
 
+_NUMBERS = frozenset((int, SymbolicScalar))
+"""Types of the entries of an index of an element, as programs mostly write it."""
+
 Number = int | float
 Operand = Tensor | Number
 """Operand of an element-wise op."""
@@ -345,7 +356,7 @@ def _part(t: Tensor, offsets: Shape, extent: Shape) -> Tensor:
     """Return a rectangle inside the valid part, all of it valid."""
     part: Tensor = object.__new__(Tensor)
     part.buffer, part.dtype, part.name, part.node = t.buffer, t.dtype, t.name, t.node
-    part.low = tuple(a + b for a, b in zip(t.low, offsets, strict=True))
+    part.low = tuple(map(int.__add__, t.low, offsets))
     part.shape = part.valid_shape = extent
     part._array = None
     return part
@@ -450,10 +461,12 @@ def view(
                 f"offsets[{axis}] + {name}[{axis}] must lie between 0 and {size}, the extent there, "
                 f"but got {a} + {v}" + ("; give valid_shape for a tail" if name == "shape" else "")
             )
-    inside = tuple(max(0, min(v, w - a)) for v, w, a in zip(valid, t.valid_shape, low, strict=True))
-    # A corner beyond the valid part is a rectangle without elements, wherever it lies.
-    start = tuple(min(a, w) for a, w in zip(low, t.valid_shape, strict=True))
-    part = _part(t, start, inside)
+    inside, start = [], []
+    for v, w, a in zip(valid, t.valid_shape, low, strict=True):
+        inside.append(v if a + v <= w else max(0, w - a))
+        # A corner beyond the valid part is a rectangle without elements, wherever it lies.
+        start.append(min(a, w))
+    part = _part(t, tuple(start), tuple(inside))
     part.shape = extents
     return part
 

@@ -25,6 +25,8 @@ def set_vec_tile_shapes(*tile: int) -> None:
     Raises:
         TileShapeError: If there are not 1 to 4 extents, or one is not a positive integer.
     """
+    if tile and tile == CONTEXT.vec_tile and all(type(extent) is int for extent in tile):
+        return
     if not 1 <= len(tile) <= 4:
         raise TileShapeError(
             f"set_vec_tile_shapes must be given 1 to 4 extents, but got {len(tile)}: {list(tile)}"

@@ -569,6 +569,23 @@ def test_a_packed_matrix_whose_memory_was_taken_still_multiplies():
     assert matmul(a, second).tobytes() == matmul(a, c).tobytes()
 
 
+def test_a_packed_matrix_that_was_forgotten_keeps_its_memory_alone():
+    rng = np.random.default_rng(5)
+    a, b, c = (random_array(rng, (50, 50), F32) for _ in range(3))
+    expected, gone = matmul(a, b), weakref.ref(b)
+    packed = pack(b)
+    address = packed.panels
+    packed.forget()
+    del b
+    assert gone() is None
+    with pytest.raises(ArgumentError, match="b must have a's k of 50, but got 0"):
+        matmul(a, packed)
+    again = pack(c, reuse=packed)
+    assert again.panels == address
+    assert matmul(a, again).tobytes() == matmul(a, c).tobytes()
+    assert expected.shape == (50, 50)
+
+
 def test_the_result_may_lie_in_the_packed_matrix():
     b = random_array(np.random.default_rng(6), (60, 60), F32)
     a, packed = b.copy(), pack(b)

@@ -15,7 +15,16 @@ class _Group:
         self.n_pes = len(drained)
         self.my_pe = 0
         self.asked: list[int] = []
+        self.searches = 0
         self.freed: list[str] = []
+        self.sets = [
+            "shmem1.slots",
+            "shmem2.slots",
+            "shmem2.barrier",
+            "shmem3.slots",
+            "shmem4.slots",
+            "",
+        ]
 
     def alloc(self, *_: object, **__: object) -> object:
         return object()
@@ -28,13 +37,21 @@ class _Group:
         return self.drained[pe]
 
     def find_allocs(self, prefix: str) -> list[SimpleNamespace]:
-        return [SimpleNamespace(offset=64, free=lambda: self.freed.append(prefix))]
+        self.searches += 1
+        return [
+            SimpleNamespace(name=name, offset=64, free=lambda name=name: self._free(name))
+            for name in self.sets
+        ]
+
+    def _free(self, name: str) -> None:
+        self.freed.append(name)
+        self.sets.remove(name)
 
 
 def _lifetimes(group: _Group, creates: int) -> Lifetimes:
     lifetimes = Lifetimes(group)  # type: ignore[arg-type]  # all that it needs of a group
     for number in range(1, creates + 1):
-        lifetimes.retire(number, f"pypto{number}.")
+        lifetimes.retire(number)
     return lifetimes
 
 
@@ -43,11 +60,12 @@ def test_what_all_have_drained_goes_back_and_no_more():
     lifetimes = _lifetimes(group, 4)
     lifetimes.claimed |= {(64, 1), (128, 1)}
     lifetimes.collect()
-    assert group.freed == ["pypto1.", "pypto2."]
+    assert group.freed == ["shmem1.slots", "shmem2.slots", "shmem2.barrier"]
+    assert group.searches == 1
     assert lifetimes.claimed == {(128, 1)}
     group.drained[1] = 4
     lifetimes.collect()
-    assert group.freed == ["pypto1.", "pypto2.", "pypto3."]
+    assert group.freed[3:] == ["shmem3.slots"]
 
 
 def test_a_pe_that_has_not_drained_is_asked_first_the_next_time():
@@ -60,4 +78,4 @@ def test_a_pe_that_has_not_drained_is_asked_first_the_next_time():
     assert (group.asked, group.freed) == ([2], [])
     group.drained[2] = 1
     lifetimes.collect()
-    assert group.freed == ["pypto1."]
+    assert group.freed == ["shmem1.slots"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import emu.pypto as p
 
 
@@ -17,3 +19,13 @@ def test_tiles_walk_last_axis_fastest_with_smaller_tails():
     assert p.get_vec_tile_shapes() == [2, 3]
     p.set_cube_tile_shapes([1, 2], [3, 4], [5, 6])
     assert p.get_cube_tile_shapes() == ([1, 2], [3, 4], [5, 6])
+
+
+def test_a_tile_shape_without_extents_is_refused_also_where_none_is_set(monkeypatch):
+    monkeypatch.setattr("emu.pypto.tiles.CONTEXT.vec_tile", ())
+    with pytest.raises(p.TileShapeError, match="must be given 1 to 4 extents, but got 0"):
+        p.set_vec_tile_shapes()
+    p.set_vec_tile_shapes(1, 4)
+    with pytest.raises(p.TileShapeError, match="extent 0 must be an integer of at least 1"):
+        p.set_vec_tile_shapes(1.0, 4)  # equal to what is set, but no integer
+    assert p.get_vec_tile_shapes() == [1, 4]

@@ -202,7 +202,7 @@ def _describe(
         held.append(1)
         memory = buffer.memory
         if memory is None:
-            key += (buffer.dtype, buffer.shape)  # type: ignore[arg-type]  # a dtype is hashable
+            key += (buffer.dtype, buffer.shape)
         else:
             key += (memory.dtype, memory.strides, memory.flags.aligned)
             if buffer.is_foreign:

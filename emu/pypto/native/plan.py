@@ -8,7 +8,7 @@ import numpy as np
 
 from emu.pypto import operation
 from emu.pypto.buffer import Buffer
-from emu.pypto.local import run_ops, run_reference
+from emu.pypto.local import run_alone, run_ops
 from emu.pypto.native.addresses import address_of
 from emu.pypto.native.batch import Batch, Key, Spot, Step
 from emu.pypto.native.grouping import Group, find_groups
@@ -112,7 +112,7 @@ class Plan:
         buffers = batch.buffers
         for action, unneeded in self._actions:
             if isinstance(action, int):
-                run_reference(batch.ops[action])
+                run_alone(batch.ops[action])
                 # Its results go when they have been read for the last time.
                 batch.ops[action] = None  # type: ignore[call-overload]  # it is not looked at again
             else:
