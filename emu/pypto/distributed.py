@@ -306,7 +306,7 @@ def shmem_wait_until(
     words, n_tiles = src.slots(shape, offsets, "shmem_wait_until")
     memory.claimed.add((words.offset, row))
     graph = CONTEXT.graph
-    is_free = memory.is_plain and graph.is_plain and not _is_held(deps)
+    is_free = memory.moves_rows and graph.is_plain and not _is_held(deps)
     if is_free and n_tiles == 1 and not clear and memory.group.test(words, cmp, value, index=row):
         return COMPLETE  # the common case
     op = op_of(graph.order, "shmem_wait_until", graph.scope, pred)

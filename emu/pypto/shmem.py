@@ -27,7 +27,7 @@ from emu.pypto.node import Node
 from emu.pypto.order import Op
 from emu.pypto.symbolic import Shape, as_ints, as_shape, check_rank
 from emu.pypto.tiles import count_tiles, vec_tile
-from emu.pypto.worlds import is_plain, shares_cores
+from emu.pypto.worlds import is_plain, moves_rows, shares_cores
 
 if TYPE_CHECKING:
     from emu.comm.world.array import SymmetricArray
@@ -53,6 +53,7 @@ class Memory:
         "is_plain",
         "last_barrier",
         "last_barrier_op",
+        "moves_rows",
         "n_pes",
         "name",
         "number",
@@ -68,7 +69,8 @@ class Memory:
         CONTEXT.graph.watch(group)
         self.group = group
         self.is_plain = is_plain(group)
-        self.is_crowded = self.is_plain and shares_cores(group)
+        self.moves_rows = moves_rows(group)
+        self.is_crowded = self.moves_rows and shares_cores(group)
         self.number = lifetimes.created + 1
         self.alive = True
         self.claimed = lifetimes.claimed

@@ -1,7 +1,7 @@
 """What puts and gets move when they run: tile by tile, or at once where nobody could tell.
 
-Rows as long as those of the symmetric tensor lie one behind the other on both sides. On a World that nothing listens to, steers
-or records, and that emulates no link, their tiles are one copy: its tiles are complete in the same order.
+Rows as long as those of the symmetric tensor lie one behind the other on both sides. On a World that nothing listens to or steers,
+and that emulates no link, their tiles are one copy: its tiles are complete in the same order. A trace has one put or get then.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emu.comm.ops import AtomicOp
-from emu.comm.sync import signals
-from emu.comm.sync.entry_points import get_dense, put_dense, put_short
 from emu.pypto.dtypes import Array
 from emu.pypto.symbolic import Shape
 from emu.pypto.tiles import tile_starts
@@ -19,21 +17,19 @@ if TYPE_CHECKING:
     from emu.pypto.shmem import Memory
 
 SET = AtomicOp.SET
-_SHORT_BYTES = signals.SHORT_BYTES
 
 
 def fetch(memory: Memory, pe: int, low: Shape, target: Array, tile: Shape) -> None:
     """Fill an array from the rectangle at ``low`` of a PE's memory."""
     data, group, shape = memory.data, memory.group, target.shape
     if (
-        memory.is_plain
+        memory.moves_rows
         and shape[1:] == data.shape[1:]
         and target.flags.c_contiguous
         and not data.freed
     ):
         if target.size:
-            offset = data.offset + low[0] * data.strides[0]
-            get_dense(group.me, group.members[pe], offset, id(target), target.nbytes)
+            group._load_rows(data.offset + low[0] * data.strides[0], target, pe)
         return
     for start, where in tile_starts(shape, tile):
         piece = target[where]
@@ -46,16 +42,13 @@ def store(memory: Memory, pe: int, low: Shape, values: Array, tile: Shape, op: A
     data, group, shape = memory.data, memory.group, values.shape
     if (
         op is SET
-        and memory.is_plain
+        and memory.moves_rows
         and shape[1:] == data.shape[1:]
         and values.flags.c_contiguous
         and not data.freed
     ):
-        nbytes = values.nbytes
-        if nbytes:
-            move = put_short if nbytes <= _SHORT_BYTES else put_dense
-            offset = data.offset + low[0] * data.strides[0]
-            move(group.me, group.members[pe], offset, id(values), nbytes)
+        if values.size:
+            group._store_rows(data.offset + low[0] * data.strides[0], values, pe)
         return
     for start, where in tile_starts(shape, tile):
         group.put(data, values[where], pe, offsets=tuple(map(int.__add__, low, start)), op=op)

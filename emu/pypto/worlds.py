@@ -23,6 +23,12 @@ def is_plain(group: Group) -> bool:
     return type(group) in _PLAIN
 
 
+def moves_rows(group: Group) -> bool:
+    """Return whether a group moves rows at once: a plain one, or one that does no more than record it."""
+    kind = type(group)
+    return kind in _PLAIN or bool(kind.__dict__.get("moves_rows"))
+
+
 def shares_cores(group: Group) -> bool:
     """Return whether PEs share cores, so that none of them looks at a word again and again."""
     return not ctypes.c_int64.from_address(group.me + 8 * B_SPINS).value

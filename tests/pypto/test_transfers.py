@@ -10,6 +10,8 @@ import emu.pypto as p
 from emu.comm.world.one_sided import OneSided
 from emu.pypto import distributed as dist
 from emu.pypto import shmem
+from emu.trace.events import Kind
+from emu.trace.reading import read_trace
 
 SHAPE, TILE = (12, 10), (4, 5)
 
@@ -17,7 +19,7 @@ SHAPE, TILE = (12, 10), (4, 5)
 def exchange(one_call):
     """Put and get rectangles of all kinds; return what came, and how many single tiles were moved."""
     if not one_call:
-        shmem.is_plain = lambda group: False
+        shmem.is_plain = shmem.moves_rows = lambda group: False
     moved, put, get = [], OneSided.put, OneSided.get
 
     def counted(function):
@@ -58,6 +60,24 @@ def test_one_call_moves_what_single_tiles_do():
         for one, other in zip(got, expected, strict=True):
             np.testing.assert_array_equal(one, other)
         assert len(few) < len(many) / 2
+
+
+def test_a_recorded_world_moves_rows_in_one_call_too(tmp_path):
+    path = tmp_path / "a.emutrace"
+    plain = emu.launch(exchange, 2, args=(True,))
+    recorded = emu.launch(exchange, 2, args=(True,), trace=path)
+    trace = read_trace(path)
+    for pe, ((expected, few), (got, also)) in enumerate(zip(plain, recorded, strict=True)):
+        for one, other in zip(got, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert len(also) == len(few)
+        events = trace.events[pe]
+        puts, gets = (events[events["kind"] == kind] for kind in (Kind.PUT, Kind.GET))
+        assert len(puts) + len(gets) > len(also)  # those in one call are events, too
+        whole = [row for row in puts if row["size"] == 4 * SHAPE[0] * SHAPE[1]]
+        assert whole
+        assert all(row["peer"] == 1 - pe and row["flow"] for row in whole)
+        assert any(row["flow"] for row in gets)  # where its put was
 
 
 def late_signal():
