@@ -37,6 +37,8 @@ from emu.trace.events import EVENT, LATEST, Kind, Site, Thread
 from emu.trace.format import TraceWriter
 
 _logger = logging.getLogger("emu.trace")
+_DUE_S, _DUE_PART = 0.25, 8
+"""When a ring is emptied: after so many seconds, or when so great a part of it (1 in ...) is full. Each time costs 0.1 ms, which PEs may need."""
 _DAMAGED = Site("(a site that was overwritten)")
 
 
@@ -51,8 +53,14 @@ class _Ring:
         self._last = self._rows.view(np.int64).reshape(area.records, -1)[:, -1]
         self._text = memory[area.sites(pe) : area.sites(pe) + SITES_BYTES]
         self._text_read = 0
+        self._due_at = 0.0
         self.sites = 0
         self.dropped = 0
+
+    def is_due(self, now: float) -> bool:
+        """Return whether the ring is to be emptied."""
+        words = self.words
+        return now >= self._due_at or words[W_HEAD] - words[W_TAIL] >= len(self._rows) // _DUE_PART
 
     def take(self, *, all_of_them: bool) -> npt.NDArray[Any] | None:
         """Take the events that were written to their end.
@@ -60,6 +68,7 @@ class _Ring:
         Args:
             all_of_them: Go past one that was not: its writer has died.
         """
+        self._due_at = time.monotonic() + _DUE_S
         tail, size = int(self.words[W_TAIL]), len(self._rows)
         count = min(int(self.words[W_HEAD]) - tail, size)
         if count <= 0:
@@ -165,8 +174,11 @@ class EventDrain:
         self._drain(all_of_them=False)
 
     def _drain(self, *, all_of_them: bool) -> None:
+        now = time.monotonic()
         try:
             for pe, ring in enumerate(self._rings):
+                if not all_of_them and not ring.is_due(now):
+                    continue
                 events = ring.take(all_of_them=all_of_them)
                 if self._writer is None or events is None:
                     continue
