@@ -30,7 +30,7 @@ class TensorCounts:
         lanes: Lanes of its memory operations.
         masked_off: Lanes whose mask was false.
         loaded_by: The working sets of what is read: numbers of programs that follow each other, and the bytes of the lines (of 128 bytes, of memory
-            beyond 16 MiB of longer ones) that so many load on average. Beyond 256 programs groups of them count as one. Empty: not known.
+            beyond 16 MiB of longer ones) that so many load on average. Beyond 128 programs groups of them count as one. Empty: not known.
         stored_by: The same, of what is written.
     """
 

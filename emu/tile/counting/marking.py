@@ -9,10 +9,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+from llvmlite import ir
+from numba import types
 
 from emu.kernels import atomics
 from emu.kernels.core.address import as_pointer
-from emu.kernels.core.jit import carray, jit
+from emu.kernels.core.annotations import IrBuilder, IrValue
+from emu.kernels.core.jit import carray, fixed_intrinsic, jit
 from emu.tile.counting.plan import (
     BYTES,
     GROUP_WORDS,
@@ -40,6 +43,12 @@ _GROUP: Final = _WORDS + 1  # the program's group
 _VALUES: Final = _WORDS + 2  # offsets, mask, members
 _FULL: Final = 0x0101010101010101  # eight lanes of a mask
 _ALL: Final = np.int64(-1)
+
+
+@fixed_intrinsic(types.int64, types.int64)
+def trailing_zeros(builder: IrBuilder, word: IrValue) -> IrValue:
+    """Return the number of the lowest bit that is set."""
+    return builder.cttz(word, ir.Constant(ir.IntType(1), 1))
 
 
 @jit()
@@ -87,23 +96,35 @@ def _set_group(groups: int, lines: tuple[int, int], group: int) -> None:
 
 
 @jit()
-def count_runs(touched: Any, groups: int, found: Any) -> None:
-    """Count the runs of groups that leave a line alone, by their length.
+def count_runs(bits: Any, groups: int, found: Any) -> int:
+    """Count the runs of groups that leave a line alone, by their length; those of length 0 not all.
 
     Args:
-        touched: Of each line the bits of the groups that touch it, ``GROUP_WORDS`` words of uint64.
+        bits: Of each line the bits of the groups that touch it, ``GROUP_WORDS`` words of int64.
         groups: How many there are.
         found: Gets the numbers of runs, int64.
+
+    Returns:
+        How many lines are touched by some group.
     """
-    for line in range(touched.shape[0]):
-        length = 0
-        for group in range(groups):
-            if touched[line, group >> 6] >> np.uint64(group & 63) & np.uint64(1):
-                found[length] += 1
-                length = 0
-            else:
-                length += 1
-        found[length] += 1
+    total = 0
+    for line in range(bits.shape[0]):
+        end = 0  # of the run of groups that touch it
+        for number in range(GROUP_WORDS):
+            word, base = bits[line, number], 64 * number
+            if word == _ALL:  # as of a weight that all programs read
+                found[base - end] += 1
+                end = base + 64
+                continue
+            while word:
+                group = base + trailing_zeros(word)
+                found[group - end] += 1
+                end = group + 1
+                word &= word - 1
+        if end:
+            found[groups - end] += 1
+            total += 1
+    return total
 
 
 @jit()

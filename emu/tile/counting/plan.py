@@ -26,7 +26,7 @@ first element, number of cells, binary logarithm of an element's bytes, addresse
 written. It has *lines*, with a bit for each group of programs: binary logarithm of a line's bytes, addresses of the bits of those that read and of
 those that write."""
 
-GROUP_WORDS = 4
+GROUP_WORDS = 2
 """Words of the bits of a line."""
 
 NO_COLUMN = -1

@@ -1,6 +1,6 @@
 """Working sets: how much of a tensor's memory programs that follow each other touch, for any number of them.
 
-Memory is divided into *lines*, and the programs of a launch, in the order of their numbers, into at most 256 *groups* of equally many. A line has a
+Memory is divided into *lines*, and the programs of a launch, in the order of their numbers, into at most 128 *groups* of equally many. A line has a
 bit for each group, set when a program of it touches the line (``marking``). From these bits follows, without knowing when a program ran, how many
 lines any run of groups touches: all windows of w groups less those that lie within a run of groups which leave the line alone.
 """
@@ -44,22 +44,22 @@ def working_set(bits: Bits, shift: int, programs: int) -> WorkingSet:
     """
     each = 1 << group_shift(programs)
     groups = -(-programs // each)
-    touched = bits[bits.any(axis=1)]
-    alone = _runs_without(touched, groups)
+    alone, touched = _runs_without(bits, groups)
+    # A run of n groups holds n - w + 1 windows of w: summed twice from the longest runs on, these are the windows without the line.
+    missed = alone[::-1].cumsum().cumsum()[::-1].tolist()
     found = []
     window = 1
     while window < groups:
         windows = groups - window + 1
-        missed = int((np.maximum(np.arange(groups + 1) - window + 1, 0) * alone).sum())
-        found.append((window * each, round((len(touched) * windows - missed) / windows) << shift))
+        size = round((touched * windows - missed[window]) / windows)
+        found.append((window * each, size << shift))
         window *= 2
-    return (*found, (programs, len(touched) << shift))
+    return (*found, (programs, touched << shift))
 
 
-def _runs_without(touched: Bits, groups: int) -> Bits:
-    """Return how many runs of 0, 1, 2, … groups leave a line alone, of all lines together."""
+def _runs_without(bits: Bits, groups: int) -> tuple[Bits, int]:
+    """Return how many runs of 1, 2, … groups leave a line alone, of all touched lines together, and how many these are."""
     from emu.tile.counting.marking import count_runs  # here: this loads Numba
 
     found = np.zeros(groups + 1, np.int64)
-    count_runs(touched, groups, found)
-    return found
+    return found, count_runs(bits.view(np.int64), groups, found)

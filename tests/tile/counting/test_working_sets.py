@@ -34,7 +34,7 @@ def definition(touched: list[set[int]], line: int, each: int = 1) -> list[tuple[
 
 
 @settings(max_examples=60, deadline=None)
-@given(data=st.data(), programs=st.integers(1, 40) | st.sampled_from([255, 256, 257, 600]))
+@given(data=st.data(), programs=st.integers(1, 40) | st.sampled_from([127, 128, 129, 600]))
 def test_bits_of_groups_give_the_average_of_all_windows(data: st.DataObject, programs: int) -> None:
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     density = data.draw(st.sampled_from([0.0, 0.02, 0.3, 1.0]))
@@ -48,7 +48,7 @@ def test_bits_of_groups_give_the_average_of_all_windows(data: st.DataObject, pro
 
 
 def test_there_are_at_most_so_many_groups_and_lines() -> None:
-    for programs in (1, 2, 255, 256, 257, 511, 512, 513, 100_000):
+    for programs in (1, 2, 127, 128, 129, 255, 256, 257, 100_000):
         shift = group_shift(programs)
         assert -(-programs // (1 << shift)) <= GROUPS
         assert shift == 0 or -(-programs // (1 << shift - 1)) > GROUPS
