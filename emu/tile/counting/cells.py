@@ -25,7 +25,7 @@ class _Cells:
         count: How many elements there are.
         granule: Bytes of an element.
         words: A bit for each cell.
-        groups: A bit for each line and group of programs.
+        groups: A bit for each line and group of programs that read it; no line if nothing reads it.
         is_read: Whether anything reads it.
         is_written: Whether anything writes it.
     """
@@ -43,22 +43,17 @@ class _Cells:
         """What native code is told of them."""
         address = int(self.words.ctypes.data)
         shift = self.granule.bit_length() - 1
-        readers = int(self.groups[0].ctypes.data)
-        writers = int(self.groups[-1].ctypes.data)
         cells = self.start, self.count, shift, address, address + self.words[0].nbytes
-        return *cells, self.line, readers, writers
+        return *cells, self.line, int(self.groups.ctypes.data)
 
     @property
     def line(self) -> int:
         """The binary logarithm of a line's bytes."""
         return line_shift(self.count * self.granule)
 
-    def working_sets(self, programs: int) -> tuple[WorkingSet, WorkingSet]:
-        """Return those of what was read and of what was written."""
-        return (
-            working_set(self.groups[0], self.line, programs) if self.is_read else (),
-            working_set(self.groups[-1], self.line, programs) if self.is_written else (),
-        )
+    def read_by(self, programs: int) -> WorkingSet:
+        """Return the working sets of what was read."""
+        return working_set(self.groups, self.line, programs) if self.is_read else ()
 
     @cached_property
     def either(self) -> Array:
@@ -108,7 +103,7 @@ class Cells:
             is_read, is_written = any(v != "store" for v in verbs), any(v != "load" for v in verbs)
             bits = np.zeros((2, -(-count // 64)), np.uint64)
             lines = ((count * granule - 1) >> line_shift(count * granule)) + 1
-            groups = np.zeros((is_read + is_written, lines, GROUP_WORDS), np.uint64)
+            groups = np.zeros((lines * is_read, GROUP_WORDS), np.uint64)
             self._of.append(_Cells(start, count, granule, bits, groups, is_read, is_written))
 
     def words(self) -> Array:
@@ -122,7 +117,7 @@ class Cells:
     def touched(self, programs: int) -> list[Touched | None]:
         """Return what of each argument's memory a launch of so many programs has touched."""
         return [
-            None if c is None else Touched(*c.by_verb(), c.touched, *c.working_sets(programs))
+            None if c is None else Touched(*c.by_verb(), c.touched, c.read_by(programs))
             for c in self._of
         ]
 

@@ -31,7 +31,6 @@ class TensorCounts:
         masked_off: Lanes whose mask was false.
         loaded_by: The working sets of what is read: numbers of programs that follow each other, and the bytes of the lines (of 128 bytes, of memory
             beyond 16 MiB of longer ones) that so many load on average. Beyond 128 programs groups of them count as one. Empty: not known.
-        stored_by: The same, of what is written.
     """
 
     name: str
@@ -45,7 +44,6 @@ class TensorCounts:
     lanes: int
     masked_off: int
     loaded_by: tuple[tuple[int, int], ...] = ()
-    stored_by: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -231,13 +229,10 @@ _SUMS_OF_TENSORS = (
 )
 
 
-_SETS = ("loaded_by", "stored_by")
-
-
 def _tensor(stored: Mapping[str, Any]) -> TensorCounts:
     """Return what JSON holds of a tensor; counts of earlier releases have no working sets."""
-    sets = {name: tuple((int(n), int(b)) for n, b in stored.get(name, ())) for name in _SETS}
-    return TensorCounts(**{**stored, **sets})
+    sets = tuple((int(n), int(b)) for n, b in stored.get("loaded_by", ()))
+    return TensorCounts(**{**stored, "loaded_by": sets})
 
 
 def _joined(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
@@ -262,7 +257,7 @@ def _merged(first: tuple[Any, ...], second: tuple[Any, ...], sums: tuple[str, ..
     found: dict[Any, Any] = {}
     for row in (*first, *second):
         values = asdict(row)
-        sets = [name for name in _SETS if name in values]
+        sets = ["loaded_by"] if "loaded_by" in values else []
         key = tuple(v for n, v in values.items() if n not in sums and n not in sets)
         if key in found:
             before = found[key]

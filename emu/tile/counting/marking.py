@@ -36,7 +36,7 @@ from emu.tile.observing import WORDS_BEFORE
 _KIND, _LANES, _ROW, _MASK, _STEP, _BYTES, _MEMBERS = range(MARK_WORDS)
 _ARGUMENT, _UNIT, _IS_READ, _IS_WRITTEN = range(MEMBER_WORDS)
 # Words of an argument: see plan.POINTER_WORDS.
-_START, _COUNT, _SHIFT, _READ, _WRITTEN, _LINE, _READERS, _WRITERS = range(8)
+_START, _COUNT, _SHIFT, _READ, _WRITTEN, _LINE, _READERS = range(7)
 
 _WORDS: Final = WORDS_BEFORE  # where a record has the address of the launch's words
 _GROUP: Final = _WORDS + 1  # the program's group
@@ -152,13 +152,13 @@ def _mark_runs(
             if not words[member + _IS_READ + verb]:
                 continue
             bits = words[argument + _READ + verb]
-            line, groups = words[argument + _LINE], words[argument + _READERS + verb]
+            line, groups = words[argument + _LINE], words[argument + _READERS]
             for run in range(count):
                 begin = start + offsets[run * distance] * unit
                 behind = (begin + extent + (1 << shift) - 1) >> shift
                 first, end = max(0, begin >> shift), min(cells, behind)
                 set_bits(bits, first, end)
-                if end > first:
+                if verb == 0 and end > first:
                     lines = first << shift >> line, (end << shift) - 1 >> line
                     _set_group(groups, lines, group)
 

@@ -20,11 +20,11 @@ ROWS_WORD, MARKING_WORD, GROUP_WORD, HEAD = 0, 1, 2, 3
 marks what is touched; the binary logarithm of the programs of a group (``working_sets``); then ``POINTER_WORDS`` words for each argument of the
 kernel, those of marks, and the rows."""
 
-POINTER_WORDS = 8
+POINTER_WORDS = 7
 """Words of an argument. Its memory has *cells*, a bit for each element (the smallest, if there are several sizes): address of the
 first element, number of cells, binary logarithm of an element's bytes, addresses of the cells of what was read and of what was
-written. It has *lines*, with a bit for each group of programs: binary logarithm of a line's bytes, addresses of the bits of those that read and of
-those that write."""
+written. It has *lines*, with a bit for each group of programs: binary logarithm of a line's bytes, address of the bits of those that read it; what programs
+only write they seldom share."""
 
 GROUP_WORDS = 2
 """Words of the bits of a line."""

@@ -24,13 +24,12 @@ Matrix = np.ndarray[Any, Any]
 
 
 class Touched(NamedTuple):
-    """Bytes of an argument's memory that were touched at least once, and its working sets."""
+    """Bytes of an argument's memory that were touched at least once, and the working sets of what was read."""
 
     loaded: int
     stored: int
     either: int
-    read_sets: WorkingSet
-    written_sets: WorkingSet
+    read_by: WorkingSet
 
 
 class Kernel(NamedTuple):
@@ -136,8 +135,7 @@ def _tensors(
                 None if known is None else known.either,
                 row["lanes"],
                 row["masked_off"],
-                () if known is None else known.read_sets,
-                () if known is None else known.written_sets,
+                () if known is None else known.read_by,
             )
         )
     return tuple(tensors)

@@ -139,7 +139,7 @@ def _traffic(tensor: Mapping[str, Any], launches: float) -> list[Traffic]:
         moved = (_count(tensor[verb]) + atomic) / launches
         unique = tensor[f"unique_{verb}"]
         known = moved if unique is None else min(moved, _count(unique) / launches)
-        sets = tensor.get(f"{verb}_by", ())
+        sets = tensor.get(f"{verb}_by", ())  # of what is stored programs share little
         if moved:
             pairs = tuple((_count(n, 1), _count(size)) for n, size in sets)
             found.append(Traffic(moved, known, () if unique is None else pairs))
