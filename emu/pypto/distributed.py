@@ -165,7 +165,7 @@ def shmem_get(
     out = new_tensor(part.shape, memory.dtype, part.valid_shape)
     array, low, graph = out.array, part.low, CONTEXT.graph
     if graph.is_plain and not _is_held(deps):
-        if memory.is_plain:
+        if memory.moves_rows:  # in a trace it is the World's operation at this line
             fetch(memory, pe, low, array, tile)
         else:
             graph.act("shmem_get", lambda: fetch(memory, pe, low, array, tile))
@@ -243,7 +243,7 @@ def shmem_signal(
                 signal_op(words, value, pe, op=sig_op, index=first + tile)
 
     if graph.is_plain and not _is_held(deps):
-        if memory.is_plain:
+        if memory.moves_rows:  # in a trace it is the World's operation at this line
             send(range(n_tiles))
         else:
             graph.act("shmem_signal", lambda: send(range(n_tiles)))

@@ -27,7 +27,7 @@ from emu.pypto.node import Node
 from emu.pypto.order import Op
 from emu.pypto.symbolic import Shape, as_ints, as_shape, check_rank
 from emu.pypto.tiles import count_tiles, vec_tile
-from emu.pypto.worlds import is_plain, moves_rows, shares_cores
+from emu.pypto.worlds import moves_rows, shares_cores
 
 if TYPE_CHECKING:
     from emu.comm.world.array import SymmetricArray
@@ -50,7 +50,6 @@ class Memory:
         "dtype",
         "group",
         "is_crowded",
-        "is_plain",
         "last_barrier",
         "last_barrier_op",
         "moves_rows",
@@ -68,7 +67,6 @@ class Memory:
         lifetimes.collect()
         CONTEXT.graph.watch(group)
         self.group = group
-        self.is_plain = is_plain(group)
         self.moves_rows = moves_rows(group)
         self.is_crowded = self.moves_rows and shares_cores(group)
         self.number = lifetimes.created + 1

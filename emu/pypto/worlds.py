@@ -18,13 +18,8 @@ give_way: Callable[[], None] = getattr(os, "sched_yield", functools.partial(time
 """Let other PEs have the core."""
 
 
-def is_plain(group: Group) -> bool:
-    """Return whether a group does what it is told and nothing else: nothing listens, steers or records, and no link is emulated."""
-    return type(group) in _PLAIN
-
-
 def moves_rows(group: Group) -> bool:
-    """Return whether a group moves rows at once: a plain one, or one that does no more than record it."""
+    """Return whether a group moves rows at once: nothing listens or steers, no link is emulated; it may be recorded."""
     kind = type(group)
     return kind in _PLAIN or bool(kind.__dict__.get("moves_rows"))
 

@@ -19,7 +19,7 @@ SHAPE, TILE = (12, 10), (4, 5)
 def exchange(one_call):
     """Put and get rectangles of all kinds; return what came, and how many single tiles were moved."""
     if not one_call:
-        shmem.is_plain = shmem.moves_rows = lambda group: False
+        shmem.moves_rows = lambda group: False
     moved, put, get = [], OneSided.put, OneSided.get
 
     def counted(function):
