@@ -33,20 +33,18 @@ _OF_LAUNCHERS = ("PMI_", "PMIX_", "OMPI_", "PRTE_", "MPIR_", "MPI_", "HYDI_", "H
 
 def started_processes() -> int:
     """Return how many processes a launcher of MPI says to have started; 1: there is none."""
-    for name in _SIZES:
-        text = os.environ.get(name, "")
-        if text.isdigit():
-            return int(text)
-    return 1
+    return _number_said(_SIZES, 1)
 
 
 def launched_rank() -> int:
     """Return the number of this process among those that a launcher of MPI has started; 0: there is none."""
-    for name in _RANKS:
-        text = os.environ.get(name, "")
-        if text.isdigit():
-            return int(text)
-    return 0
+    return _number_said(_RANKS, 0)
+
+
+def _number_said(names: Sequence[str], default: int) -> int:
+    """Return the number in the first of some variables that has one."""
+    said = (os.environ.get(name, "") for name in names)
+    return next((int(text) for text in said if text.isdigit()), default)
 
 
 def without_launcher(variables: dict[str, str]) -> dict[str, str]:

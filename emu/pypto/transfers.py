@@ -19,15 +19,21 @@ if TYPE_CHECKING:
 SET = AtomicOp.SET
 
 
+def _are_rows(memory: Memory, array: Array) -> bool:
+    """Return whether an array is to be moved at once: whole rows, one behind the other here and there."""
+    data = memory.data
+    return bool(
+        memory.moves_rows
+        and array.shape[1:] == data.shape[1:]
+        and array.flags.c_contiguous
+        and not data.freed
+    )
+
+
 def fetch(memory: Memory, pe: int, low: Shape, target: Array, tile: Shape) -> None:
     """Fill an array from the rectangle at ``low`` of a PE's memory."""
     data, group, shape = memory.data, memory.group, target.shape
-    if (
-        memory.moves_rows
-        and shape[1:] == data.shape[1:]
-        and target.flags.c_contiguous
-        and not data.freed
-    ):
+    if _are_rows(memory, target):
         if target.size:
             group._load_rows(data.offset + low[0] * data.strides[0], target, pe)
         return
@@ -40,13 +46,7 @@ def fetch(memory: Memory, pe: int, low: Shape, target: Array, tile: Shape) -> No
 def store(memory: Memory, pe: int, low: Shape, values: Array, tile: Shape, op: AtomicOp) -> None:
     """Store an array into the rectangle at ``low`` of a PE's memory."""
     data, group, shape = memory.data, memory.group, values.shape
-    if (
-        op is SET
-        and memory.moves_rows
-        and shape[1:] == data.shape[1:]
-        and values.flags.c_contiguous
-        and not data.freed
-    ):
+    if op is SET and _are_rows(memory, values):
         if values.size:
             group._store_rows(data.offset + low[0] * data.strides[0], values, pe)
         return
