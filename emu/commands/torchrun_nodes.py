@@ -78,9 +78,20 @@ def nodes_of_environment(timeout: float) -> Nodes | None:
         )
     port, rank, count = map(int, numbers)
     address = there["MASTER_ADDR"], port
-    if there.get("TORCHELASTIC_USE_AGENT_STORE") == "True":  # torchrun itself listens there
+    if _has_store():
         address = there["MASTER_ADDR"], _agreed_port(address, rank)
     return Nodes(count, rank, address, run, timeout)
+
+
+def _has_store() -> bool:
+    """Return whether torchrun itself listens at the port that the environment names."""
+    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of what is started here: a port that torchrun has is not the program's to listen at."""
+    taken = ("MASTER_PORT",) if _has_store() else ()
+    return {name: value for name, value in os.environ.items() if name not in taken}
 
 
 def _agreed_port(store_address: tuple[str, int], rank: int) -> int:
@@ -266,6 +277,7 @@ def _lead(nodes: Nodes, command: list[str], mpiexec: str, peers: list[_Peer]) ->
     launcher = subprocess.Popen(  # without a buffer: what stands behind its lines is the program's
         [mpiexec, *options, *command],
         bufsize=0,
+        env=_environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
     )
@@ -283,7 +295,7 @@ def _lead(nodes: Nodes, command: list[str], mpiexec: str, peers: list[_Peer]) ->
             raise ArgumentError(wrong)
         for peer, part in zip(peers, parts[1:], strict=True):
             peer.say(arguments=part)
-        proxy = subprocess.Popen(parts[0], stdin=subprocess.DEVNULL)
+        proxy = subprocess.Popen(parts[0], env=_environment(), stdin=subprocess.DEVNULL)
         lost = _relay(launcher, launcher.stdout, peers)
         status = launcher.wait()
     finally:
@@ -379,7 +391,9 @@ def _follow(nodes: Nodes, command: list[str], mpiexec: str) -> int:
             )
         reached = connection.getpeername()[0]
         process = subprocess.Popen(
-            [str(proxy), *_with_host(words[1:], reached)], stdin=subprocess.DEVNULL
+            [str(proxy), *_with_host(words[1:], reached)],
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
         )
         try:
             ended = _hear(connection, None)

@@ -265,6 +265,11 @@ def test_under_torchrun_its_store_says_the_port(monkeypatch: pytest.MonkeyPatch)
     assert found[0] is not None
     assert found[0] == found[1]._replace(rank=0)  # type: ignore[union-attr]
     assert found[0].address[1] not in (0, store.port)
+    started = torchrun_nodes._environment()
+    assert "MASTER_PORT" not in started  # which is torchrun's
+    assert started["MASTER_ADDR"] == "127.0.0.1"
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "False")
+    assert torchrun_nodes._environment()["MASTER_PORT"] == str(store.port)
 
 
 PROGRAM = """
